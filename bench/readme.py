@@ -135,8 +135,10 @@ def scoreboard(campaign: str = "full") -> str:
 
 def full(campaign: str = "full") -> str:
     """Return the sentences about the full campaign's scoreboard, and the quick one's verdicts."""
-    cells = read_rows(RECORDS / "full" / "record.tsv", "\t")
-    runs = sum(int(row["replicates"]) for row in cells)
+    rows = read_rows(RECORDS / "full" / "record.tsv", "\t")
+    runs = sum(int(row["replicates"]) for row in rows)
+    config = read_yaml(ROOT / "config/config.yaml") | {"hosts": base.VIRTUAL}
+    cells = len(design.load_cells(config, ROOT))
     orders = sum(_orders(campaign).values(), Counter[str]())
     quick, judged = (
         {name: claim.verdict for name, claim in read_recorded(each).items()
@@ -146,8 +148,10 @@ def full(campaign: str = "full") -> str:
     both = quick.keys() & judged.keys()
     differ = sum(quick[name] != judged[name] for name in both)
     return _wrapped(
-        f"The full campaign has {len(cells):,} cells and {runs:,} runs. Of {orders.total()} orders "
-        f"and signs, {orders['reproduced']} are right and {orders['not reproduced']} wrong. The "
+        f"The full campaign has {cells:,} cells. `recorded/full` has {len(rows):,} of them with "
+        f"{runs:,} runs; most are from before the exact link became the default shaper, as are "
+        f"this table and its verdicts. Of {orders.total()} orders and signs, "
+        f"{orders['reproduced']} are right and {orders['not reproduced']} wrong. The "
         f"quick campaign has fewer and shorter runs. Both campaigns judge {len(both)} claims; on "
         f"{differ} of them they disagree."
     )
