@@ -216,7 +216,7 @@ def test_changed_raw_file_without_its_digest_stops_the_workflow(forger, reposito
 
 def test_changed_results_are_not_packed(work, repository, tmp_path, monkeypatch, without_guests):
     shutil.copytree(work / "results", tmp_path / "results")
-    Forger(tmp_path).substitute("results/claims.csv", r",9\.56", ",9.65")
+    Forger(tmp_path).substitute("results/claims.csv", r",9\.55\d*", ",9.65")
     for name, words in (
         ("tiny", r"verified before(.|\n)*claims.csv"),
         ("campaigns/quick", "must have the"),
