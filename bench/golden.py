@@ -388,7 +388,14 @@ def check_cuts(words: str, folder: Path, count: int) -> None:
     tools = instrument(options.backend, options.where, condition)
     film = video(condition, tools)
     captures = packets.links(options.capture, condition)
-    whole = run(condition, options.seed, folder / "whole", tools, film, captures=captures)
+    whole = run(
+        condition,
+        1 if options.seed is None else options.seed,
+        folder / "whole",
+        tools,
+        film,
+        captures=captures,
+    )
     rerun.require_result(whole, "the uncut replicate")
     first_s, *later = instants(condition.duration_s, count)
     with contextlib.ExitStack() as stack:
