@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 49_700, "tests": 33_600, "bench": 3_600, "kernel": 5_000}
-FILES = {"src": 233, "tests": 252, "bench": 17, "kernel": 38}
+LINES = {"src": 49_700, "tests": 33_600, "bench": 3_700, "kernel": 5_000}
+FILES = {"src": 233, "tests": 253, "bench": 18, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
