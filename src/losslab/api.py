@@ -159,9 +159,9 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know of the goodput, as `losslab measure` prints it.
+        """Warnings about the goodput, as `losslab measure` prints them.
 
-        That is a run that is too short, and causes other than the path that limited the first flow.
+        They name a run that is too short, and limits of the first flow other than the path.
         """
         condition = Condition.from_json(self.condition)
         limits = limiters.of_run(self.folder, self.manifest)

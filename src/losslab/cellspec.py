@@ -20,7 +20,7 @@ from losslab.instrument.cache import locks
 from losslab.lock import mark, marked, taken
 from losslab.reading import UsageError, input_errors, shown, whole_option
 from losslab.repository import ROOT, find
-from losslab.study import design, units
+from losslab.study import design, runlength, units
 from losslab.study.axes import short
 from losslab.study.condition import AXES, Condition
 from losslab.study.names import Names, load_algorithms, unusual_parameters
@@ -107,13 +107,21 @@ def condition_of(options: argparse.Namespace) -> Condition:
     return made
 
 
-def measure_command(condition: Condition, seed: int, out: str = "reproduced") -> str:
-    """Return the command that measures a condition."""
+def measure_command(
+    condition: Condition, seed: int, out: str = "reproduced", path_only: bool = False
+) -> str:
+    """Return the command that measures a condition.
+
+    It has the default length, too, if `losslab measure` would choose another one without it; not if
+    the condition is only that of a path, with no run that it repeats.
+    """
     values = ((name, axis, getattr(condition, name)) for name, axis in AXES.items())
+    warmed = condition.warmup_s != AXES["warmup_s"].default
+    _, other_length = runlength.with_length([condition], False, warmed)
     words = [
         word
         for name, axis, value in values
-        if value != axis.default
+        if value != axis.default or (name == "duration_s" and other_length and not path_only)
         for word in (f"--{name.replace('_', '-')}", short(value))
     ]
     return shlex.join(["losslab", "measure", *words, "--seed", str(seed), "--out", out])

@@ -1,15 +1,19 @@
-"""The reservation of a new output folder."""
+"""The reservation of a new output folder, and the command that repeats a run."""
 
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
+from losslab import cellspec
 from losslab.cellspec import claimed
 from losslab.errors import LosslabError
 from losslab.instrument import cache
 from losslab.reading import UsageError
+from losslab.study import runlength
+from losslab.study.condition import Condition
 
 
 def test_folder_that_exists_or_that_another_process_makes_is_refused(tmp_path, monkeypatch):
@@ -60,3 +64,13 @@ def test_missing_home_is_a_clear_error(monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", no_entry)
     with pytest.raises(LosslabError, match="found neither LOSSLAB_CACHE nor HOME"):
         cache.cache_folder()
+
+
+def test_repeating_command_has_the_duration_where_another_would_be_chosen():
+    """Without a duration, `losslab measure` takes longer runs on a long path."""
+    long = Condition(algorithm="cubic", rtt_ms=200, rate_mbit=20, buffer_packets=100)
+    assert runlength.with_length([long], False, False)[0] != [long]
+    words = shlex.split(cellspec.measure_command(long, 1))
+    assert words[words.index("--duration-s") + 1] == "10"
+    assert "--duration-s" not in cellspec.measure_command(long, 1, path_only=True)
+    assert "--duration-s" not in cellspec.measure_command(Condition(algorithm="cubic"), 1)

@@ -109,7 +109,7 @@ def _from_tc(options: argparse.Namespace) -> int:
     else:
         # A question mark, which `losslab measure` refuses, is no default.
         words = [f"--{axis.replace('_', '-')} '{UNKNOWN}'" for axis in found.unknown]
-        print(" ".join([cellspec.measure_command(condition, 1, to_tc.OUT), *words]))
+        print(" ".join([cellspec.measure_command(condition, 1, to_tc.OUT, path_only=True), *words]))
     return 1 if left or found.unknown else 0
 
 

@@ -60,7 +60,8 @@ def script(condition: Condition) -> str:
     left = not_carried(condition)
     lines = [
         "#!/bin/sh",
-        "# The path of: " + cellspec.measure_command(condition, 1, OUT).replace("\n", " "),
+        "# The path of: "
+        + cellspec.measure_command(condition, 1, OUT, path_only=True).replace("\n", " "),
         "# On the router, with the interfaces towards receiver and sender:",
         "#   FORWARD=eth1 REVERSE=eth0 sh path.sh router",
         "# On the hosts: SENDER=eth0 sh path.sh sender, and RECEIVER=eth0 sh path.sh receiver",
