@@ -1,7 +1,7 @@
-"""Whether runs of the rule's length are long enough: `python -m bench.runlength FOLDER`.
+"""Check that runs of the rule's length are long enough.
 
-    python -m bench.runlength check                  30 drawn conditions, 5 runs of each
-    python -m bench.runlength check --count 5        a part of them
+    python -m bench.runlength FOLDER                 30 drawn conditions, 5 runs of each
+    python -m bench.runlength FOLDER --count 5       a part of them
 
 Each condition is measured at the length that `losslab sweep` chooses and at eight times that
 length. Where no warning about the length is printed, the means should agree in at least 90 % of the

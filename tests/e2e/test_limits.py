@@ -66,7 +66,9 @@ def test_planted_cause_is_what_limits_the_flow(tmp_path, cause):
         assert next(iter(run.limits)) == limit, (algorithm, run.limits, run.violations)
         # What limits is also warned of, unless it is the path, or was meant.
         silent = limit == "path" or axes.get("app") == "stream"
-        assert bool(run.warnings) != silent, (algorithm, run.warnings)
+        # Runs of 3 s are short for two flows to share; that is said, and is no limit.
+        limits_named = [line for line in run.warnings if not line.startswith("the start may")]
+        assert bool(limits_named) != silent, (algorithm, run.warnings)
 
 
 def test_w3_window_that_limits_bbr_is_named_and_not_its_pacing(tmp_path):

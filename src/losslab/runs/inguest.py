@@ -1,8 +1,8 @@
 """Run a user's test in a guest: a program of a job's folder.
 
 It copies the user's files into the guest's memory, starts the command there, and writes its output
-and its end. Packets and TCP events of the guest's own network namespace are recorded without a wait
-or a look at the clock while the command runs, so that it does not notice.
+and its end. Packets and TCP events of the guest's own network namespace are recorded without
+waiting and without reading the clock while the command runs, so its timing does not change.
 """
 
 from __future__ import annotations

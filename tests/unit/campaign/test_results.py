@@ -179,7 +179,7 @@ def test_files_of_losslab_are_read_with_unknown_keys(tmp_path):
     ("change", "words"),
     [
         ({"backend": "ns3"}, "backend: 'ns3' is not one of"),
-        ({"instrument": {"where": "moon"}}, "instrument.where"),
+        ({"instrument": {"where": "the moon"}}, "instrument.where"),
         ({"seed": 1.0}, "a seed must be a whole number, found 1.0"),
         ({"seed": -1}, "seed"),
         ({"summary": {"goodput_mbit": "5"}}, "summary.goodput_mbit"),
