@@ -358,8 +358,8 @@ def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
 
     Times are those of this run: after the first packet, they may differ from the original's.
     """
-    lost = _lost(folder)
     origin_ns, own = segments((folder / capture.name(SENDERS_LINK)).read_bytes())
+    lost = _lost(folder, origin_ns)
     names = {(drop.direction, drop.number) for drop in cause}
     for drop in drops_of(folder):
         name = drop.direction, drop.number
@@ -369,26 +369,27 @@ def dropped(folder: Path, cause: Sequence[Drop]) -> Iterator[str]:
             yield text if its is None else f"{text}: {_described(its, drop.t_s, origin_ns, own)}"
 
 
-def sent(content: bytes) -> tuple[int, list[Segment | None]]:
-    """Read the origin and the sender's packets of the traffic; None for those that are not TCP.
+def sent(content: bytes, origin_ns: int) -> list[Segment | None]:
+    """Read the sender's packets of the traffic, on any link; None for those that are not TCP.
 
-    Pings on the idle path are before the traffic.
+    Pings on the idle path are before the traffic, which begins at `origin_ns` at the sender.
     """
-    origin_ns, found = traffic(content)
+    _, found = traffic(content)
     own = [(at_ns, segment) for at_ns, segment in found if segment is None or segment.sent]
     first = next(n for n, (at_ns, its) in enumerate(own) if its is not None or at_ns >= origin_ns)
-    return origin_ns, [segment for _, segment in own[first:]]
+    return [segment for _, segment in own[first:]]
 
 
-def _lost(folder: Path) -> dict[tuple[str, int], Segment]:
+def _lost(folder: Path, origin_ns: int) -> dict[tuple[str, int], Segment]:
     """Return the segments that were dropped, by direction and number.
 
     netem drops the n-th packet of the traffic that is captured on the link before, at that time.
+    `origin_ns` is 0 s of the tables: packets reach that link only after the bottleneck sent them.
     """
     file = folder / capture.name(BEFORE_LOSS)
     if not file.exists():
         return {}
-    origin_ns, arrivals = sent(file.read_bytes())
+    arrivals = sent(file.read_bytes(), origin_ns)
     segments = {}
     for drop in drops_of(folder):
         segment = arrivals[drop.number - 1] if drop.number <= len(arrivals) else None

@@ -54,5 +54,6 @@ def test_qlog_has_the_kernels_samples_in_bytes_and_ms():
 
 def test_packets_of_the_sender_are_numbered_from_the_start_of_the_traffic():
     ping_of_traffic = frame(1, probes.echo_request(1))
-    _, seen = why.sent(capture(data(0), ack(1000), ping_of_traffic, data(1000)))
+    content = capture(data(0), ack(1000), ping_of_traffic, data(1000))
+    seen = why.sent(content, packets.traffic(content)[0])
     assert [its and its.begin for its in seen] == [None, START, None, START + 1000 - 2**32]
