@@ -1,0 +1,1 @@
+"""Recompute a campaign's numbers without R and without the project's analysis."""
