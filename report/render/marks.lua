@@ -7,14 +7,13 @@
 function Str(str)
   local text, count = str.text:gsub("^([%[%(]*)%-(%d)", "%1\u{2212}%2")
   if FORMAT:match("typst") then
-    local whole, units = text:gsub("bit/s", "bit/\u{2060}s")
-    local before, after = whole:match("^(.*%d)[\u{2019}']([%a].*)$")
+    local before, after = text:match("^(.*%d)\u{2019}(%a.*)$")
     if before then
       return pandoc.Inlines({
         pandoc.Str(before), pandoc.RawInline("typst", "#sym.quote.r.single;"), pandoc.Str(after),
       })
     end
-    text, count = whole, count + units
+    if text:match("^%(?[kMG]?bit/s[%).,;:]*$") then return pandoc.RawInline("typst", "#box[" .. text .. "]") end
   end
   if count > 0 then return pandoc.Str(text) end
 end
@@ -26,8 +25,9 @@ function Para(para)
   local inlines = para.content
   for i = 2, #inlines - 1 do
     local space = inlines[i].t == "Space" or inlines[i].t == "SoftBreak"
-    if space and inlines[i - 1].t == "Str" and inlines[i + 1].t == "Str" then
-      local unit = inlines[i + 1].text:gsub("\u{2060}", ""):match("^[%a%%/]+")
+    local after = inlines[i + 1].text
+    if space and inlines[i - 1].t == "Str" and after then
+      local unit = after:gsub("^#box%[", ""):match("^[%a%%/]+")
       if units[unit or ""] and inlines[i - 1].text:match("%d$") then inlines[i] = pandoc.Str("\u{00A0}") end
     end
   end
