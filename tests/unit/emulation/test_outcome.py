@@ -125,7 +125,9 @@ def recorded(tmp_path_factory):
         folder.mkdir()
         its = _load(packed, folder)
         if its.manifest["valid"]:
-            found["flows" if its.plan.background else its.plan.app] = its
+            by_trace = its.plan.app == "iperf3" and its.plan.path_spec.by_trace
+            kind = "flows" if its.plan.background else "trace" if by_trace else its.plan.app
+            found[kind] = its
     return found
 
 
@@ -141,7 +143,7 @@ def test_recorded_raw_files_give_the_recorded_summary(packed, tmp_path):
         assert result["reasons"] == []
 
 
-KINDS = [*apps(), "flows"]
+KINDS = [*apps(), "flows", "trace"]
 
 
 class Reads(dict):
