@@ -57,6 +57,10 @@ def _pings(path):
     return [(float(row["t_s"]), float(row["rtt_ms"])) for row in read_rows(path)]
 
 
+# Blocks of the recorded study that are a kind of their own, beside the usual cell of their app.
+OF_BLOCKS = ("trace", "requests")
+
+
 def _origin_ns(plan, folder):
     """Return the clock at the replicate's 0 s, on which some raw files have their times."""
     if plan.background is not None:
@@ -66,6 +70,10 @@ def _origin_ns(plan, folder):
     if plan.app == "ffmpeg":
         [(_, stamp_ns, _), *_] = ffmpeg.parse_frames((folder / "receiver.log").read_text())
         return round(stamp_ns - 1e9 * float(read_rows(folder / "frames.csv")[0]["arrival_s"]))
+    if (folder / "requests.csv").exists():
+        [flow] = json.loads((folder / "receiver.log").read_text()).values()
+        first = float(read_rows(folder / "requests.csv")[0]["sent_s"])
+        return round(flow["requests"][0]["sent_ns"] - 1e9 * first)
     return 0
 
 
@@ -125,9 +133,9 @@ def recorded(tmp_path_factory):
         folder.mkdir()
         its = _load(packed, folder)
         if its.manifest["valid"]:
-            by_trace = its.plan.app == "iperf3" and its.plan.path_spec.by_trace
-            kind = "flows" if its.plan.background else "trace" if by_trace else its.plan.app
-            found[kind] = its
+            block = packed.parent.name.partition("_")[0]
+            kind = "flows" if its.plan.background else its.plan.app
+            found[block if block in OF_BLOCKS else kind] = its
     return found
 
 
@@ -143,7 +151,7 @@ def test_recorded_raw_files_give_the_recorded_summary(packed, tmp_path):
         assert result["reasons"] == []
 
 
-KINDS = [*apps(), "flows", "trace"]
+KINDS = [*apps(), "flows", *OF_BLOCKS]
 
 
 class Reads(dict):
