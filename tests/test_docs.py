@@ -125,6 +125,7 @@ def test_search_works_from_files_without_a_network(site, tmp_path):
 def test_pages_with_results_link_to_each_other_and_to_the_documentation(
     root, tmp_path, monkeypatch
 ):
+    pytest.importorskip("jupytext", reason="scripts/group.sh docs")
     monkeypatch.setenv("LOSSLAB_SITE_RESULTS", str(tmp_path / "results"))
     spec = importlib.util.spec_from_file_location("site_hooks", root / "docs/hooks.py")
     hooks = importlib.util.module_from_spec(spec)

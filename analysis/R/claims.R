@@ -271,11 +271,13 @@ only <- function(rows, claim) {
   rows
 }
 
+no_such_cell <- "this campaign has no such cell"
+
 # Explain why a claim cannot be judged; "" if it can.
 why_not_measured <- function(data, claim) {
   for (cells in cells_of(data, claim)) {
     if (nrow(cells) == 0) {
-      return("this campaign has no such cell")
+      return(no_such_cell)
     }
     absent <- cells[cells$n == 0, ]
     if (nrow(absent) > 0) {

@@ -37,9 +37,14 @@ number_of_claim <- function(claims) {
 
 anchor_of <- function(claims) paste0("why-", claims$study, "-", gsub("[.]", "-", claims$claim))
 
+# Tell which claims this campaign has no cells for, so that their verdicts need no reason.
+without_cells <- function(claims) {
+  claims$verdict == "not measured" & as_text(claims$absent, "") == no_such_cell
+}
+
 verdict_in_cell <- function(claims) {
   word <- ifelse(
-    claims$verdict %in% agreeing, claims$verdict,
+    claims$verdict %in% agreeing | without_cells(claims), claims$verdict,
     paste0("[", claims$verdict, "](#", anchor_of(claims), ")")
   )
   paste0(
@@ -96,7 +101,10 @@ count_verdicts_text <- function(claims) {
     caused <- sum(as_text(rows$cause, "") != "")
     paste0(
       "of ", nrow(rows), " ", name, ", ", count_text(rows),
-      if (caused > 0) paste0(" (runs show the cause of ", caused, " that do not agree)")
+      if (caused > 0) paste0(
+        " (runs show the cause of ", caused, if (caused == 1) " that does" else " that do",
+        " not agree)"
+      )
     )
   }, "")
   paste(parts, collapse = "; ")
@@ -119,9 +127,15 @@ count_verdicts <- function(claims) {
 
 # List the reasons of all verdicts that do not agree; "" if there are none.
 explain_verdicts <- function(claims) {
-  claims <- claims[!claims$verdict %in% agreeing, ]
+  absent <- sum(without_cells(claims))
+  absent_text <- if (absent > 0) {
+    paste0(
+      "For ", absent, if (absent == 1) " claim" else " claims", ", this campaign has no cells."
+    )
+  }
+  claims <- claims[!claims$verdict %in% agreeing & !without_cells(claims), ]
   if (nrow(claims) == 0) {
-    return("")
+    return(if (is.null(absent_text)) "" else absent_text)
   }
   why <- dplyr::case_when(
     claims$verdict == "not measured" ~ breakable(as_text(claims$absent, "")),
@@ -137,7 +151,7 @@ explain_verdicts <- function(claims) {
     "- [", capital(claims$verdict), ":]{#", anchor_of(claims), " .verdict .verdict-",
     gsub(" ", "-", claims$verdict), "} ", claims$sentence, " ", full_stop(capital(why))
   )
-  paste(c("Reasons for the verdicts:", "", lines), collapse = "\n")
+  paste(c("Reasons for the verdicts:", "", lines, "", absent_text), collapse = "\n")
 }
 
 # List the reasons for the limits, each with its claims.

@@ -27,5 +27,6 @@ times_text <- function(rows) {
   if (nrow(rows) != 1) {
     return(not_measured)
   }
-  paste(with_interval(rows$ratio, rows$low, rows$high, 3, as = short), "times")
+  ratio <- with_interval(rows$ratio, rows$low, rows$high, 3, as = short)
+  paste(sub(" (deterministic)", "", ratio, fixed = TRUE), "times")
 }

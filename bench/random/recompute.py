@@ -135,13 +135,16 @@ def intervals(run: Finished) -> Iterator[str]:
         return
     end = min(end, rows[-1][0], run.summary.get("ended_s", end))  # of programs
     begin = max(begin, min(run.sampled_s, default=begin))
+    # That of a flow with a size is over the time until its last byte.
+    completion_s = run.summary.get("completion_s")
+    if completion_s:
+        begin = 0.0
     octets, before = 0.0, 0.0
     for t_s, rate in rows:
         octets += rate * max(0.0, min(t_s, end) - max(before, begin))
         before = t_s
     edge = 2.5 * INTERVAL_S * max(rate for _, rate in rows)
-    # That of a flow with a size is over the time until its last byte.
-    seconds = run.summary.get("completion_s") or end - begin
+    seconds = completion_s or end - begin
     if abs(octets - run.summary["goodput_mbit"] * seconds) > edge + 0.02 * octets:
         mean, found = octets / (end - begin), run.summary["goodput_mbit"]
         yield f"intervals.csv has a mean of {mean:.4g} Mbit/s, goodput_mbit is {found:.4g}"

@@ -1,10 +1,37 @@
--- What both renderers do with the chapters' marks: minus signs, the colours of verdicts, the line
--- with data and cells below each figure and table, and parts that the page folds.
+-- What both renderers do with the chapters' marks: minus signs, units that stay with their numbers,
+-- the colours of verdicts, the line with data and cells below each figure and table, and parts that
+-- the page folds.
 
--- A hyphen before a number is a minus sign.
+-- A hyphen before a number is a minus sign. typst would turn the apostrophe of "RFC 9438's" into a
+-- prime, and break a line within "Mbit/s".
 function Str(str)
   local text, count = str.text:gsub("^([%[%(]*)%-(%d)", "%1\u{2212}%2")
+  if FORMAT:match("typst") then
+    local before, after = text:match("^(.*%d)\u{2019}(%a.*)$")
+    if before then
+      return pandoc.Inlines({
+        pandoc.Str(before), pandoc.RawInline("typst", "#sym.quote.r.single;"), pandoc.Str(after),
+      })
+    end
+    if text:match("^%(?[kMG]?bit/s[%).,;:]*$") then return pandoc.RawInline("typst", "#box[" .. text .. "]") end
+  end
   if count > 0 then return pandoc.Str(text) end
+end
+
+local units = { ["%"] = true, ms = true, s = true, ["kbit/s"] = true, ["Mbit/s"] = true, ["Gbit/s"] = true }
+
+-- Keep a number and its unit on one line.
+function Para(para)
+  local inlines = para.content
+  for i = 2, #inlines - 1 do
+    local space = inlines[i].t == "Space" or inlines[i].t == "SoftBreak"
+    local after = inlines[i + 1].text
+    if space and inlines[i - 1].t == "Str" and after then
+      local unit = after:gsub("^#box%[", ""):match("^[%a%%/]+")
+      if units[unit or ""] and inlines[i - 1].text:match("%d$") then inlines[i] = pandoc.Str("\u{00A0}") end
+    end
+  end
+  return para
 end
 
 -- typst has no classes: style.typ sets a verdict's colour.
@@ -52,12 +79,22 @@ local function add_to_caption(block, words)
   return true
 end
 
+local function ends_with_colon(block)
+  local last = block.t == "Para" and block.content[#block.content]
+  return last and last.t == "Str" and last.text:match(":$")
+end
+
 -- Print the line in smaller print. In the PDF, links become text. A figure may move to another page,
--- so the line becomes part of its caption.
+-- so the line becomes part of its caption. The words before a list stay on its page.
 function Blocks(blocks)
   local placed = pandoc.Blocks({})
-  for _, block in ipairs(blocks) do
-    if not is_trace(block) then
+  for i, block in ipairs(blocks) do
+    local follower = blocks[i + 1]
+    if FORMAT:match("typst") and follower and follower.t == "BulletList" and ends_with_colon(block) then
+      placed:insert(pandoc.RawBlock("typst", "#block(sticky: true)["))
+      placed:insert(block)
+      placed:insert(pandoc.RawBlock("typst", "]"))
+    elseif not is_trace(block) then
       placed:insert(block)
     elseif not FORMAT:match("typst") then
       placed:insert(pandoc.Div(pandoc.Para(block.content[1].content), { class = "trace" }))

@@ -35,7 +35,11 @@ draw_verdicts <- function(criteria, algorithms) {
   ggplot2::ggplot(shown, ggplot2::aes(algorithm, name, fill = verdict)) +
     ggplot2::geom_tile(colour = "white", linewidth = 0.6) +
     ggplot2::geom_text(ggplot2::aes(label = number), size = 2.5, family = "DejaVu Sans") +
-    ggplot2::scale_fill_manual(values = verdict_colours, drop = FALSE) +
+    ggplot2::scale_fill_manual(
+      values = verdict_colours, drop = FALSE,
+      # Fields without a case have no number.
+      labels = \(names) sub("not observable", "not measured", tolower(names))
+    ) +
     ggplot2::scale_x_discrete(
       labels = \(names) label_algorithms(names, algorithms), position = "top",
       expand = ggplot2::expansion()

@@ -110,7 +110,7 @@ def test_own_algorithms_field_is_there_by_its_name(campaign_folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--where", "host"], "this machine's own kernel"),
+        (["--where", "host", "--shaper", "tbf"], "this machine's own kernel"),
         (["--app", "quic"], "whose congestion control is a program's"),
         (["--app", "datagram", "--scheme", "bbr", "--trace", "cellular"],
          "whose congestion control is a program's"),

@@ -167,7 +167,8 @@ def test_path_of_a_run_is_found_again_in_its_capture(tmp_path, axes, found, unkn
     assert cli.main(["measure", *words, *capture]) == 0
     read = from_capture.read(out / "capture-sender-r1.pcap")
     assert list(read.unknown) == unknown
-    assert read.values.pop("rtt_ms") == 40
+    # The smallest RTT has the time of a packet of its own on the link, at most 0.61 ms.
+    assert 0 <= read.values.pop("rtt_ms") - 40 <= 0.61
     assert read.values.keys() == found.keys()
     for name, (value, tolerance) in found.items():
         assert read.values[name] == pytest.approx(value, rel=tolerance), name

@@ -276,9 +276,12 @@ def test_every_claim_has_a_verdict(root, rendered):
     assert verdicts["loss", "cubic-asymmetric-baseline"] == "not comparable"
     assert {study for study, _ in verdicts} == set(studyfiles.study_names(root))
     # Only the full campaign has their cells.
-    assert {name for name, verdict in verdicts.items() if verdict == "not measured"} == {
-        ("cellular", "alpha"), ("cellular", "beta"), ("cellular", "ewma-other-trace")
-    }  # fmt: skip
+    absent = [r for r in claims if r["verdict"] == "not measured"]
+    assert {(r["study"], r["absent"]) for r in absent} == {
+        (study, "this campaign has no such cell") for study in ("cellular", "predictions")
+    }
+    full = {r["claim"] for r in absent if r["study"] == "cellular"}
+    assert full == {"alpha", "beta", "ewma-other-trace"}
 
 
 def test_second_run_does_nothing(root, rendered):

@@ -334,6 +334,10 @@ def of_time(
     4. The rest is the congestion window's if the sender always has data (`bulk`): it waits for
        acknowledgements or a timeout. Otherwise the sender had no data.
 
+    The kernel counts the send buffer only from a transmission that empties its queue
+    (`tcp_cwnd_validate`, net/ipv4/tcp_output.c). If it counts at least 5 %, what is left of the
+    rest is the send buffer's, too, where nothing was sent again within an RTT.
+
     Of what the path does not limit, the receiver's window and the send buffer have as much as the
     kernel says (`kernel`, shares of the busy time): first of the rest, then of pacing, which many
     algorithms set to the rate that a buffer let through, then of the congestion window.
@@ -346,10 +350,12 @@ def of_time(
     used_mbit = octets / flights.sizes.payload_share * 8 / 1e6 / flights.rtt_s
     of_flow = tcp["flow"] == source_port
     paced = flights.held_by_pacing(tcp["t_s"][of_flow], tcp["delivered_bytes"][of_flow])
-    waiting = "waiting"
-    counts = dict.fromkeys((PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION, waiting), 0.0)
-    for t_s, rtt_s, mbit, window, pacing in zip(
-        flights.t_s, flights.rtt_s, used_mbit, flights.limited_by_window, paced, strict=True
+    resent = _resent(tcp, of_flow, flights)
+    empty, waiting = "empty", "waiting"
+    names = (PATH, WINDOW, PACING, RECEIVER, BUFFER, APPLICATION, empty, waiting)
+    counts = dict.fromkeys(names, 0.0)
+    for t_s, rtt_s, mbit, window, pacing, again in zip(
+        flights.t_s, flights.rtt_s, used_mbit, flights.limited_by_window, paced, resent, strict=True
     ):
         first, last = bisect_left(waits, t_s), bisect_left(waits, t_s + rtt_s)
         during = [packets for _, packets in samples[first : last + 1]]
@@ -358,16 +364,27 @@ def of_time(
         elif window or pacing:
             counts[PACING if pacing else WINDOW] += 1
         else:
-            counts[waiting] += 1
+            counts[waiting if again else empty] += 1
     for name, share in kernel.items():
         left = share * len(flights.t_s)
-        for other in (waiting, PACING, WINDOW):
+        for other in (empty, waiting, PACING, WINDOW):
             taken = min(left, counts[other])
             counts[other] -= taken
             counts[name] += taken
             left -= taken
-    counts[WINDOW if bulk else APPLICATION] += counts.pop(waiting)
+    rest = WINDOW if bulk else APPLICATION
+    by_buffer = bulk and 100 * kernel.get(BUFFER, 0.0) >= NOTED_PERCENT
+    counts[BUFFER if by_buffer else rest] += counts.pop(empty)
+    counts[rest] += counts.pop(waiting)
     return _percent(counts)
+
+
+def _resent(tcp: Samples, of_flow: Flags, flights: _Flights) -> Flags:
+    """Return for each flight whether its flow sent data again within an RTT before or after."""
+    times, resent = tcp["t_s"][of_flow], tcp["retransmits"][of_flow]
+    before = _at(times, resent, flights.t_s - flights.rtt_s)
+    again: Flags = _at(times, resent, flights.t_s + flights.rtt_s) > before
+    return again
 
 
 def of_queue(

@@ -183,9 +183,10 @@ def too_short(condition: Condition) -> str:
         return ""
     length = needed(c)
     size = f"{100 * wrong:.0f} %" if wrong < 1 else f"a factor of {1 + wrong:.1f}"
+    why = f": {length.reason}" if length.reason else ""
     return (
-        f"the start may decide this number, by up to {size}: {length.reason}; measure "
-        f"{length}, found {c.duration_s:g} s with {c.warmup_s:g} s"
+        f"the start may decide this number, by up to {size}{why}; measure {length}, found "
+        f"{c.duration_s:g} s with {c.warmup_s:g} s"
     )
 
 

@@ -41,7 +41,8 @@ draw <- function(data) {
       data = distinct(rows, scheme, .keep_all = TRUE), size = 2.6, colour = "#0072B2"
     ) +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
-    scale_x_log10(breaks = c(100, 200, 300, 500)) +
+    scale_x_log10(breaks = \(limits) pretty(limits, 4), expand = expansion(0.1)) +
+    scale_y_continuous(expand = expansion(0.1)) +
     labs(x = metric_titles[["signal_delay_p95_ms"]], y = metric_titles[["throughput_mbit"]]) +
     theme_losslab()
 }

@@ -22,7 +22,7 @@ draw <- function(data) {
     facet_wrap(vars(panel), nrow = 1, scales = "free_x") +
     scale_shape_manual(values = c(ours = 16, published = 4), name = NULL) +
     scale_x_continuous(
-      breaks = \(limits) pretty(limits, 3), labels = scales::label_number(drop0trailing = TRUE),
+      breaks = \(limits) pretty(limits, 2), labels = scales::label_number(drop0trailing = TRUE),
       guide = guide_axis(check.overlap = TRUE)
     ) +
     expand_limits(y = 0) +

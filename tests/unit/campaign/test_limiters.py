@@ -24,6 +24,7 @@ def samples(rate_mbit, cwnd_packets, pacing_mbit, port=40001):
         {
             "t_s": step / 50, "flow": port, "srtt_ms": 100, "cwnd_packets": cwnd_packets,
             "pacing_mbit": pacing_mbit, "delivered_bytes": round(step / 50 * rate_mbit * 1e6 / 8),
+            "retransmits": 0,
         }
         for step in range(101)
     ]  # fmt: skip
@@ -110,6 +111,19 @@ def test_w3_kernels_count_of_the_receive_window_comes_before_pacing():
 def test_pacing_that_follows_from_the_window_is_no_limit_of_its_own():
     """A window per RTT: 110 packets of 1448 bytes in 0.1 s, of which 78 % are in flight."""
     assert shares(samples(10, 110, 110 * 1448 * 8 / 0.1e6)) == {"congestion window": 100}
+
+
+def test_bulk_flow_that_the_kernel_counts_as_limited_by_the_send_buffer_waits_for_it():
+    """The kernel counted 30 %. Far less than the window is in flight, and nothing was lost."""
+    rows, kernel = samples(6, 106, 15), {**IDLE, limiters.BUFFER: 0.3}
+    assert shares(rows, kernel=kernel) == {"send buffer": 100}
+    for row in rows:
+        row["retransmits"] = 3 * row["t_s"] if row["t_s"] >= 1 else 0
+    # From 0.9 s on, each RTT has a retransmission: it waits for those.
+    assert shares(rows, kernel=kernel) == {
+        "send buffer": pytest.approx(100 * 45 / 96, abs=2),
+        "congestion window": pytest.approx(100 * 51 / 96, abs=2),
+    }  # fmt: skip
 
 
 def crawling(interval_s):

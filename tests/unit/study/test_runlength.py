@@ -24,6 +24,12 @@ def test_start_decides_a_short_run_of_cubic_with_little_loss():
     assert length.reason.startswith("a cycle of CUBIC's window takes 4.1 s here")
     assert "by up to a factor of 2.5" in runlength.too_short(SLOW)
     assert runlength.too_short(replace(SLOW, duration_s=80, warmup_s=16)) == ""
+    # The default is long enough here, and needs no reason.
+    short = Condition("cubic", rate_mbit=20, rtt_ms=40, loss_percent=1, duration_s=4)
+    assert ":" not in runlength.too_short(short)
+    assert runlength.too_short(short).endswith(
+        "measure 10 s with 1 s of warm-up, found 4 s with 1 s"
+    )
 
 
 def test_endless_window_is_that_of_the_standards():
