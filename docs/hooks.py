@@ -16,7 +16,7 @@ from losslab.study import dictionary
 ROOT = Path(__file__).resolve().parents[1]
 # Guides by what people do; others are in the last section.
 GUIDES = {
-    "Start": ("install", "python", "teach"),
+    "Start": ("install", "python", "teach", "assistants"),
     "Measure": ("sweep", "decide", "campaign", "flows", "paths", "programs", "quic", "containers",
                 "real-time", "cluster", "module"),
     "Understand a run": ("compare", "whatif", "export", "report"),

@@ -25,6 +25,6 @@ lock() {
 echo setuptools | lock --output-file requirements-build.lock -
 lock --extra campaign --extra dev --output-file requirements.lock pyproject.toml
 # Optional groups, with the same versions of shared packages.
-for group in docs artifact slurm users; do
+for group in docs artifact mcp slurm users; do
     lock --constraints requirements.lock --group "$group" --output-file "requirements/$group.lock"
 done

@@ -14,7 +14,7 @@ if [ "${1:-}" = nightly ]; then
 fi
 
 scripts/packages.sh browser latex && scripts/group.sh docs && scripts/group.sh artifact &&
-    scripts/group.sh slurm && scripts/group.sh users || exit 1
+    scripts/group.sh mcp && scripts/group.sh slurm && scripts/group.sh users || exit 1
 
 # List what later runs find: kernels, images and mypy's cache.
 kept() {

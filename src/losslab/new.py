@@ -56,6 +56,8 @@ MODULES = {
     ),
 }  # fmt: skip
 STUDY_NAME = r"[a-z][a-z0-9]{0,39}"
+# The study of `losslab init --paper`, which the template's files name.
+PAPER_STUDY = "mine"
 # Characters that tables, R and Markdown would not read as text.
 SPECIAL = frozenset('{}`#"\\')
 # Title in the study's template.
@@ -68,6 +70,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add `init`, `trust` and `new`."""
     folder = commands.add_parser("init")
     folder.add_argument("folder", type=Path, help="new or empty folder")
+    folder.add_argument(
+        "--paper", action="store_true",
+        help="add a paper: a study, LaTeX with its numbers, and a workflow of GitHub that makes it",
+    )  # fmt: skip
     folder.set_defaults(run=_init)
     trust = commands.add_parser("trust")
     trust.set_defaults(run=_trust)
@@ -104,7 +110,11 @@ def _init(options: argparse.Namespace) -> int:
             f"the folder must be new or empty, found files in {folder}",
             hint="name another folder; losslab overwrites nothing",
         )
-    shutil.copytree(ROOT / "config" / "template" / "campaign", folder, dirs_exist_ok=True)
+    templates = ROOT / "config" / "template"
+    shutil.copytree(templates / "campaign", folder, dirs_exist_ok=True)
+    if options.paper:
+        _copy_study(PAPER_STUDY, "The title of the study", folder)
+        shutil.copytree(templates / "paper", folder, dirs_exist_ok=True)
     (folder / PROFILE).parent.mkdir(parents=True)
     shutil.copy(ROOT / PROFILE, folder / PROFILE)
     extensions.trust(folder)
@@ -138,13 +148,10 @@ def _study(options: argparse.Namespace) -> int:
     if not re.fullmatch(STUDY_NAME, name):
         raise UsageError(f"a study's name must match {STUDY_NAME}, found {name!r}")
     _require_line("title", title)
-    template = ROOT / "config" / "template" / "study"
     place = Path("studies", name)
     if find(place).exists() or (folder / place).exists():
         raise UsageError(f"a study's name must be new, found {place}")
-    shutil.copytree(template, folder / place)
-    for path in sorted((folder / place).rglob("*.*")):
-        path.write_text(path.read_text().replace(TITLE, title).replace(TEMPLATE, name))
+    for path in _copy_study(name, title, folder):
         print(f"Wrote {path.relative_to(folder)}")
     if folder == ROOT:
         print(f"Next: losslab cells {name}    # the full campaign has it, by its `runs`")
@@ -155,6 +162,16 @@ def _study(options: argparse.Namespace) -> int:
         print(f"        {name}: {{ main: {{ replicates: 5, duration_s: 4, warmup_s: 2 }} }}")
     print("      snakemake --cores all")
     return 0
+
+
+def _copy_study(name: str, title: str, folder: Path) -> list[Path]:
+    """Write the study of the template under a name; return its files."""
+    place = folder / "studies" / name
+    shutil.copytree(ROOT / "config" / "template" / "study", place)
+    files = sorted(place.rglob("*.*"))
+    for path in files:
+        path.write_text(path.read_text().replace(TITLE, title).replace(TEMPLATE, name))
+    return files
 
 
 def _module(options: argparse.Namespace) -> int:

@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from losslab import cli, new
+from losslab import cli, doctor, new
 from losslab.campaign.results import ALGORITHMS_FILE, write_json
 from losslab.cellspec import UsageError
 from losslab.extensions import MARK
 from losslab.instrument import kernels
 from losslab.new import ALGORITHMS
 from losslab.reading import read_yaml
-from losslab.repository import ROOT
+from losslab.repository import ROOT, __version__
 from losslab.study import design, names
 from losslab.study.names import load_algorithms
 from tests.sources import tracked
@@ -182,3 +182,53 @@ def test_init_writes_a_valid_campaign_but_not_to_a_folder_with_files(tmp_path, c
     assert {cell.study for cell in cells} == {"loss"}
     monkeypatch.chdir(folder)
     assert cli.parser().parse_args(["cells"]).config == folder / "config/config.yaml"
+
+
+def numbers(folder, *data):
+    """Run the paper's script on a campaign's tables; return its status and output."""
+    for name, text in zip(("statistics.csv", "claims.csv"), data, strict=True):
+        (folder / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "paper/numbers.py", "statistics.csv", "claims.csv"], cwd=folder,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_paper_has_a_study_two_campaigns_and_its_numbers(tmp_path, monkeypatch):
+    folder = tmp_path / "paper"
+    assert cli.main(["init", str(folder), "--paper"]) == 0
+    monkeypatch.chdir(folder)
+    for name in ("quick", "config"):
+        cells = design.load_cells(read_yaml(folder / f"config/{name}.yaml"), ROOT)
+        assert [cell.study for cell in cells] == ["mine"] * 4
+    head = "statistic_over,metric,algorithm,loss_percent,mean,mean_low,mean_high,n\n"
+    rows = [f"replicates,goodput_mbit,{a},{p},9.96,9.91,10,5\n" for a in ("cubic", "bbr")
+            for p in (0, 1)]  # fmt: skip
+    claims = "claim,verdict\nmine-fills-the-link,reproduced\n"
+    status, text = numbers(folder, head + "".join(rows), claims)
+    assert status == 0, text
+    assert (
+        "\\newcommand{\\CubicClean}{10.0}\n\\newcommand{\\CubicCleanInterval}{9.9 to 10.0}" in text
+    )
+    assert "\\newcommand{\\ClaimFills}{reproduced}" in text
+    used = set(re.findall(r"\\((?:Cubic|Bbr|Claim)\w+)", (folder / "paper/paper.tex").read_text()))
+    assert used <= set(re.findall(r"newcommand{\\(\w+)}", text))
+    assert len(used) == 8
+    status, text = numbers(folder, head + rows[0], claims)
+    assert status == 1
+    assert "CubicLossy must name one cell or claim, found 0" in text
+
+
+def test_workflow_of_the_paper_installs_all_packages_and_this_version(root):
+    text = (root / "config/template/paper/.github/workflows/paper.yml").read_text()
+    parts = ("build", "python", "analysis", "latex")
+    needed = {name for part in parts for name in doctor.debian_packages(part)}
+    assert needed - {*text.split()} == set()
+    assert f"'losslab[campaign]=={__version__}'" in text
+    assert "snakemake --cores 2 --configfile config/quick.yaml" in text
+
+
+def test_template_of_the_paper_is_small():
+    files = tracked("config/template/paper/*", ":(glob)config/template/paper/**/.*")
+    assert sum(len(file.read_text().splitlines()) for file in files) <= 300

@@ -49,11 +49,15 @@ def test_locks_agree_on_the_versions_of_shared_packages():
 
 
 def test_locks_satisfy_the_projects_requirements_and_conda_has_their_versions():
-    wanted = [*PROJECT["project"]["dependencies"],
-              *itertools.chain(*PROJECT["project"]["optional-dependencies"].values())]  # fmt: skip
+    extras = {**PROJECT["project"]["optional-dependencies"]}
+    served = extras.pop("mcp")  # its lock is a group's
+    wanted = [*PROJECT["project"]["dependencies"], *itertools.chain(*extras.values())]
     packages = canonical(locked(ROOT / "requirements.lock"))
     build = canonical(locked(ROOT / "requirements-build.lock"))
-    for asked, has in ((wanted, packages), (PROJECT["build-system"]["requires"], build)):
+    mcp = canonical(locked(ROOT / "requirements/mcp.lock"))
+    for asked, has in (
+        (wanted, packages), (PROJECT["build-system"]["requires"], build), (served, mcp),
+    ):  # fmt: skip
         for name, requirement in canonical(map(Requirement, asked)).items():
             assert requirement.specifier.contains(version_of(has[name])), name
     named = read_yaml(ROOT / "environment.yml")["dependencies"]

@@ -1,0 +1,1 @@
+"""`losslab mcp`: a server that lets an assistant use losslab's commands."""
