@@ -202,8 +202,8 @@ halves_text <- function(halves) {
                   "and enough runs, ", differ, "."))
   }
   paste0(
-    start, differ, " (@tbl-agreement-halves). These means depend on the length of the runs: longer ",
-    "runs would have others, and more runs only make a wrong interval narrower."
+    start, differ, " (@tbl-agreement-halves). These means depend on the length of the runs: ",
+    "longer runs would have others, and more runs only make a wrong interval narrower."
   )
 }
 

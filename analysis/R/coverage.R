@@ -1,5 +1,5 @@
-# Coverage of confidence intervals on the campaign's own runs: how often an interval of n runs, drawn
-# from a population of runs of one kind, contains the population's value.
+# Coverage of confidence intervals on the campaign's own runs: how often an interval of n runs,
+# drawn from a population of runs of one kind, contains the population's value.
 #
 # Each run is divided by its cell's mean, and its deviation is multiplied by sqrt(n / (n - 1)),
 # because the mean is estimated from the same runs.
@@ -43,8 +43,8 @@ no_coverage <- tibble::tibble(
   population = "", runs = 0, spread_percent = 0, kind = "", n = 0, coverage_percent = 0, draws = 0
 )[0, ]
 
-# Compute the coverage for each population of a campaign's runs. The populations do not depend on the
-# order of the rows, and the draws have a seed.
+# Compute the coverage for each population of a campaign's runs. The populations do not depend on
+# the order of the rows, and the draws have a seed.
 coverage_of_intervals <- function(replicates) {
   set.seed(1, kind = "Mersenne-Twister", sample.kind = "Rejection")
   populations <- lapply(kinds_of_runs, population, replicates = replicates)

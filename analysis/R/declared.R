@@ -80,7 +80,8 @@ calls_in <- function(asked) {
   c(list(asked), unlist(lapply(as.list(asked), calls_in), recursive = FALSE))
 }
 
-# Name under which metrics are declared: those of labels of background flows have one for all labels.
+# Name under which metrics are declared: those of labels of background flows have one for all
+# labels.
 metric_key <- function(metric) {
   labelled <- grep("LABEL", names(metric_units), value = TRUE)
   for (form in labelled) {

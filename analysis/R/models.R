@@ -37,7 +37,8 @@ response_s <- function(response_kb, rate_mbit, rtt_ms) {
   rtt_ms / 1e3 + wire_bytes(1e3 * response_kb) * 8 / 1e6 / rate_mbit
 }
 
-# Time of a ping of 98 bytes (over IPv6 118) on an exact link, in ms. A token bucket sends it at once.
+# Time of a ping of 98 bytes (over IPv6 118) on an exact link, in ms. A token bucket sends it at
+# once.
 ping_ms <- function(shaper, trace, rate_mbit, ip_version) {
   of_link <- shaper == "link" & trace == "none"
   ifelse(of_link, (98 + 20 * (ip_version == 6)) * 8 / 1e3 / rate_mbit, 0)

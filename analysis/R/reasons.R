@@ -6,8 +6,8 @@
 # explains only undecidable and inconclusive verdicts.
 
 # Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must
-# have a reason that holds, unless it is a prediction. An undecidable or inconclusive one has a generated reason, and its own
-# only as long as that holds.
+# have a reason that holds, unless it is a prediction. An undecidable or inconclusive one has a
+# generated reason, and its own only as long as that holds.
 reason_of <- function(claim, data, estimate) {
   if (estimate$verdict == "not comparable") {
     return(list(text = claim$not_comparable, unsupported = "", cause = ""))

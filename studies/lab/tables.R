@@ -1,4 +1,5 @@
-# Goodput over the rate of the path, by algorithm, queue and loss: the lowest, median and highest of the grid's paths.
+# Goodput over the rate of the path, by algorithm, queue and loss: the lowest, median and highest of
+# the grid's paths.
 tables <- function(data, write) {
   data$summary |>
     filter(statistic_over == "replicates", metric == "goodput_mbit", block == "grid") |>

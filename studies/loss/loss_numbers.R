@@ -1,10 +1,11 @@
-# The source's means, and the statistics of its samples, for the scoreboard. Its means on the two paths
-# repeat each other from 1 % loss on; without loss, it finds that the paths differ. Where the algorithm
-# fills our link, the source's hosts limit its numbers: these means state one fact.
+# The source's means, and the statistics of its samples, for the scoreboard. Its means on the two
+# paths repeat each other from 1 % loss on; without loss, it finds that the paths differ. Where the
+# algorithm fills our link, the source's hosts limit its numbers: these means state one fact.
 loss_numbers <- function(published) {
   numbers <- dplyr::transmute(
     published,
-    source = "loss", place = paste("slide", slide), blocks = "long main", app = "iperf3", algorithm, path,
+    source = "loss", place = paste("slide", slide), blocks = "long main", app = "iperf3",
+    algorithm, path,
     loss_percent, metric = "goodput_mbit", published = mean, published_sd = std,
     # Our paths differ only in the delay of acknowledgements, so the fit to one is a fit to both.
     apart = ifelse(algorithm == "cubic" & loss_percent == 1, "fitted", NA),
@@ -23,14 +24,17 @@ loss_numbers <- function(published) {
 seconds_numbers <- function(published, means) {
   published |>
     dplyr::select(dplyr::any_of(c("std", "min", "q25", "median", "q75", "max"))) |>
-    dplyr::bind_cols(dplyr::select(means, -source, -published, -published_sd, -fact, -repeats, -null)) |>
+    dplyr::bind_cols(
+      dplyr::select(means, -source, -published, -published_sd, -fact, -repeats, -null)
+    ) |>
     tidyr::pivot_longer(
       dplyr::any_of(c("std", "min", "q25", "median", "q75", "max")), names_to = "statistic",
       values_to = "published", values_drop_na = TRUE
     ) |>
     dplyr::mutate(
       source = "loss, seconds",
-      # The fit to CUBIC's mean at 1 % loss is one to the middle of its seconds, but not to their scatter.
+      # The fit to CUBIC's mean at 1 % loss is one to the middle of its seconds, but not to their
+      # scatter.
       apart = ifelse(statistic %in% c("q25", "median", "q75"), apart, NA),
       because = ifelse(is.na(apart), NA, because)
     )

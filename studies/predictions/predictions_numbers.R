@@ -1,5 +1,5 @@
-# The published numbers of the three data sets, for the scoreboard. Rows with the source `model` are the
-# numbers of bench/predictions.py, which nobody published.
+# The published numbers of the three data sets, for the scoreboard. Rows with the source `model` are
+# the numbers of bench/predictions.py, which nobody published.
 predictions_numbers <- function(published) {
   rows <- published |>
     dplyr::filter(source != "model") |>

@@ -1,5 +1,5 @@
-# CUBIC and BBRv3 with lost aggregates and with lost packets, beside the published means, which are of
-# aggregates, and the model of CUBIC.
+# CUBIC and BBRv3 with lost aggregates and with lost packets, beside the published means, which are
+# of aggregates, and the model of CUBIC.
 tables <- function(data, write) {
   keys <- c("block", "algorithm", "rtt_ms", "offloads")
   expected <- filter(data$published, loss_percent == 0.025)
