@@ -3,16 +3,17 @@
 # A study with published numbers has a function STUDY_numbers(published), which lists them. Each row
 # has the number (`published`), its `place` in the source, our `metric`, the `blocks` with the cell
 # in order of preference (separated by spaces), and the axes that select the cell. Optional columns:
-# - `source`: whose number it is, if it is not of the study's own source; - `published_runs` and
-# `published_sd`: the source's runs behind the number, and their scatter; - `over`: the algorithm by
-# whose value ours is divided, if the number is a ratio; - `statistic`: the statistic of the runs'
-# seconds that the number is; the default is the mean of runs; - `null`: what a model says that
-# knows no congestion control, such as "no gain" or the link's rate; - `apart`: why the number does
-# not count (`not_counted`); - `because`: required with `apart`: the axes that were fitted or that
-# configure the number,   separated by spaces, or in words, from which numbers it follows or why it
-# is not comparable; - `fact`: name of the fact that several numbers state; they count once; -
-# `repeats`: name of a group of the source's numbers that repeat each other; - `family`: numbers
-# that share a margin; the default is the metric.
+# - `source`: whose number it is, if it is not of the study's own source;
+# - `published_runs` and `published_sd`: the source's runs behind the number, and their scatter;
+# - `over`: the algorithm by whose value ours is divided, if the number is a ratio;
+# - `statistic`: the statistic of the runs' seconds that the number is; by default the mean of runs;
+# - `null`: what a model says that knows no congestion control: "no gain", the link's rate;
+# - `apart`: why the number does not count (`not_counted`);
+# - `because`: required with `apart`: the axes that were fitted or that configure the number,
+#   separated by spaces, or in words, from which numbers it follows or why it is not comparable;
+# - `fact`: name of the fact that several numbers state; they count once;
+# - `repeats`: name of a group of the source's numbers that repeat each other;
+# - `family`: numbers that share a margin; the default is the metric.
 
 optional_numbers <- c("published_runs", "published_sd", "null")
 optional_words <- c("over", "statistic", "apart", "because", "fact", "repeats")
