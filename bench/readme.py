@@ -147,10 +147,11 @@ def full(campaign: str = "full") -> str:
     )  # fmt: skip
     both = quick.keys() & judged.keys()
     differ = sum(quick[name] != judged[name] for name in both)
+    rest = cells - len(rows)
+    missing = f"; the other {rest:,} are not measured on the exact link yet" if rest else ""
     return _wrapped(
         f"The full campaign has {cells:,} cells. `recorded/full` has {len(rows):,} of them with "
-        f"{runs:,} runs; most are from before the exact link became the default shaper, as are "
-        f"this table and its verdicts. Of {orders.total()} orders and signs, "
+        f"{runs:,} runs{missing}. Of {orders.total()} orders and signs, "
         f"{orders['reproduced']} are right and {orders['not reproduced']} wrong. The "
         f"quick campaign has fewer and shorter runs. Both campaigns judge {len(both)} claims; on "
         f"{differ} of them they disagree."
