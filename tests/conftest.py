@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from losslab import extensions
@@ -19,6 +20,10 @@ sys.dont_write_bytecode = False
 # Seed of the random conditions. Workers of pytest-xdist inherit it.
 RANDOM_SEED = "LOSSLAB_RANDOM_SEED"
 os.environ.setdefault(RANDOM_SEED, str(random.SystemRandom().randrange(10**6)))
+
+# A busy machine is no fault of what is tested.
+hypothesis.settings.register_profile("losslab", deadline=None)
+hypothesis.settings.load_profile("losslab")
 
 
 def pytest_report_header():

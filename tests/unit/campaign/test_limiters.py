@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from losslab.campaign import limiters
@@ -229,7 +229,6 @@ def test_path_limits_a_udp_flow_that_uses_its_rate_without_a_queue(mbit, limit):
     assert repr(limiters.of_queue(*tables, path(), phases)) == f"{{{limit!r}: 100.0}}"
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40_000)), min_size=3, max_size=60),
     st.floats(0, 1),

@@ -23,7 +23,7 @@ FIELD = st.tuples(st.integers(0, 8 * BYTES - 1), st.integers(1, 64), st.booleans
 BBR = json.loads(TABLE.read_text())["6.12"]["bbr"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(FIELD, min_size=1, max_size=9), st.lists(st.binary(min_size=BYTES, max_size=BYTES)))
 def test_field_of_any_place_width_and_sign_is_the_number_at_its_bits(fields, states):
     layout = [

@@ -187,7 +187,7 @@ def conditions(draw):
     return dataclasses.replace(BASE, **axes)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(conditions())
 def test_accepted_condition_passes_its_own_read_back(condition):
     """Rows of B: bursts, loss, RTT, zeros that tc omits, HTB's quantum, limits of queues."""

@@ -85,7 +85,7 @@ def numbers(own):
     return found | {"on": int(own.on), "wide": own.wide, "in.deep": own.in_.deep}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.binary(min_size=ctypes.sizeof(Mine), max_size=ctypes.sizeof(Mine)))
 def test_fields_of_a_compiled_struct_have_the_values_that_its_code_would_read(layout, content):
     content = bytearray(content)

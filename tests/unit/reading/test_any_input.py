@@ -296,7 +296,7 @@ def test_any_input_is_read_in_range_or_refused(name, count, tmp_path):
 
     @seed(int(os.environ[RANDOM_SEED]))
     @settings(
-        max_examples=count, deadline=None, database=None,
+        max_examples=count, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(changed(seeds) | st.binary(max_size=200))

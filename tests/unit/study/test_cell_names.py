@@ -130,7 +130,7 @@ def pairs(draw):
 def test_different_values_of_an_axis_have_different_names(name):
     """Row A1: RTTs of 20.000001 and 20.000002, `a_b` and `a-b`, shared a folder."""
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
     @given(alike(name))
     def check(drawn):
         one, other = (Condition(**{"algorithm": "cubic", name: value}) for value in drawn)
@@ -139,7 +139,7 @@ def test_different_values_of_an_axis_have_different_names(name):
     check()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
 @given(pairs())
 def test_different_conditions_have_different_safe_names(drawn):
     one, other = drawn

@@ -114,7 +114,7 @@ def conditions(draw):
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(conditions())
 def test_script_of_a_condition_is_read_as_the_same_condition(condition):
     marking = condition.queue in ("codel", "fq_codel", "pie", "red", "red-step")
