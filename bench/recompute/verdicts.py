@@ -7,6 +7,7 @@ docs/explanation/statistics.md defines the intervals and verdicts, and the schem
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -27,6 +28,8 @@ Claim = Mapping[str, Any]
 DIFFERING = ("not reproduced", "outside")
 UNRESOLVED = ("undecidable", "inconclusive")
 NOT_MEASURED = "not measured"
+# The missing cells that claims.csv names, such as "cells A, B and 3 more without a goodput_mbit".
+ABSENT = re.compile(r"cells? (.+?)(?: and \d+ more)? without an? ")
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def judge_study(campaign: Campaign, study: str) -> dict[str, Judged]:
     shares = family_shares(campaign, study)
     judged = {}
     for name, claim in claims.items():
-        estimate = measured(campaign, study, claim, shares.get(name, 1.0))
+        absent = lacks_cells(campaign, study, name)
+        estimate = None if absent else measured(campaign, study, claim, shares.get(name, 1.0))
         verdict = verdict_of(estimate, claim)
         if verdict != NOT_MEASURED and "not_comparable" in claim:
             verdict = "not comparable"
@@ -75,6 +79,19 @@ def judge_study(campaign: Campaign, study: str) -> dict[str, Judged]:
             ),
         )  # fmt: skip
     return judged
+
+
+def lacks_cells(campaign: Campaign, study: str, name: str) -> bool:
+    """Return whether claims.csv names cells of a claim that a record does not have.
+
+    The claim's other cells alone are then not judged.
+    """
+    if campaign.results:
+        return False
+    row = campaign.verdicts.get((study, name), {})
+    if (of_cells := ABSENT.match(row.get("absent", ""))) is None:
+        return False
+    return not any((study, cell) in campaign.cells for cell in of_cells[1].split(", "))
 
 
 def family_shares(campaign: Campaign, study: str) -> dict[str, float]:
@@ -91,6 +108,7 @@ def family_shares(campaign: Campaign, study: str) -> dict[str, float]:
         and claim.get("published_runs") != 1
         and "not_comparable" not in claim
         and _is_measured(campaign, study, claim)
+        and not lacks_cells(campaign, study, name)
     ]
     shares: dict[str, float] = {}
     while open_claims:
@@ -445,8 +463,10 @@ def compare(campaign: Campaign, judged: Mapping[str, Mapping[str, Judged]]) -> C
             elif of_study[name].verdict != NOT_MEASURED:
                 found.word(f"{study}/{name}", of_study[name].verdict, "")
     for study, name in written:
-        if study not in judged or name not in judged[study]:
-            found.word(f"{study}/{name}", "", written[study, name]["verdict"])
+        if name not in judged.get(study, {}):
+            # Of a study without any cell, nothing is judged.
+            ours = NOT_MEASURED if study not in judged and name in claims_of(study) else ""
+            found.word(f"{study}/{name}", ours, written[study, name]["verdict"])
     return found
 
 
