@@ -62,7 +62,9 @@ def test_repetitions_have_the_same_bytes_and_seeds_have_others():
         (("sleep", "9"), "did not end within 5 s of virtual time", 137),
         (("sh", "-c", "kill -SEGV $$"), "killed by SIGSEGV", 139),
         (("sh", "-c", "yes | head -c 70000000"), "printed more than 64 MiB", 137),
-        (("python3", "-c", "while True: pass"), "busy-waits", 1),
+        pytest.param(
+            ("python3", "-c", "while True: pass"), "busy-waits", 1, marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_end_of_a_test_that_does_not_end_well_is_named(words, why, status):

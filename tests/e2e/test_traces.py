@@ -72,7 +72,7 @@ def losslab_cache():
     return cache_folder()
 
 
-@pytest.mark.parametrize("mbit", [1000, 5000])
+@pytest.mark.parametrize("mbit", [1000, pytest.param(5000, marks=pytest.mark.nightly)])
 def test_link_is_full_at_high_rates(tmp_path, mbit):
     """Packets of a millisecond leave together; `rate_mbit` has no part in it."""
     (tmp_path / "rates").write_text(f"{mbit}\n" * 3)

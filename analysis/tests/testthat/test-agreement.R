@@ -89,7 +89,7 @@ test_that("cells whose halves differ are named, unless their path or flows chang
   # 3 % is significant here, and does not matter.
   expect_equal(found$apart, c(1, 1, 0, 0, 1))
   expect_true(found$high[4] > 1 && found$low[4] > 1)
-  expect_match(halves_text(found), "In 3 of 5 cells .*start decides these means")
+  expect_match(halves_text(found), "In 3 of 5 cells .*depend on the length")
   expect_match(halves_text(found[3, ]), "In none of 1 cells")
   expect_equal(halves_text(found[0, ]), "")
   expect_equal(nrow(halves_of_cells(halves(2)[1:4, ])), 0)
@@ -123,7 +123,7 @@ test_that("verdicts are counted in text and tables", {
     count_verdicts_text(claims),
     paste0(
       "of 2 numbers to which nothing was fitted, 1 is reproduced and 1 is not reproduced (runs ",
-      "show the cause of 1 that do not agree); of 1 order or sign, 1 is reproduced"
+      "show the cause of 1 that does not agree); of 1 order or sign, 1 is reproduced"
     )
   )
   found <- count_verdicts(claims)

@@ -6,7 +6,7 @@ test_that("a token bucket is compared with a link in cells that differ in nothin
   rows <- shaper_ratios(runs, "goodput_mbit")
   expect_equal(rows$rate_mbit, 1)
   expect_equal(c(rows$n, rows$with_bucket, rows$with_link, rows$ratio), c(5, 2, 1, 2))
-  expect_equal(times_text(rows), "2 (deterministic) times")
+  expect_equal(times_text(rows), "2 times")
   expect_equal(rows$metric, "goodput_mbit")
 })
 
