@@ -14,7 +14,7 @@ from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, kernels
 from losslab.repository import ROOT
-from losslab.study import design, schedule
+from losslab.study import design, runlength, schedule
 from losslab.study.axes import NONE, Axis, Span, plain
 from losslab.study.condition import AXES, Condition
 
@@ -365,7 +365,8 @@ def words(its: Condition) -> list[str]:
     """Return the options of `losslab measure` for a condition, without losing a digit."""
     found = []
     for name, axis in AXES.items():
-        if (value := getattr(its, name)) != axis.default:
+        # Without a length, `losslab measure` chooses one.
+        if (value := getattr(its, name)) != axis.default or name in runlength.LENGTH_AXES:
             text = repr(value) if isinstance(value, float) else str(value)
             found += [f"--{name.replace('_', '-')}", text]
     return found

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bench.random import judge, physics, recompute
+from bench.random import draw, judge, physics, recompute
 from bench.random.judge import Finished, known
 from losslab.study.condition import Condition
 
@@ -143,3 +143,10 @@ def test_the_judge_shares_nothing_with_the_product():
         names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         names += [a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names]
         assert not [name for name in names if name.startswith("losslab")], module
+
+
+def test_drawn_command_names_its_length_also_if_it_is_the_default():
+    """For BBR, `losslab measure` chooses another one without it."""
+    words = draw.words(Condition("bbr"))
+    assert words[words.index("--duration-s") + 1] == "10.0"
+    assert words[words.index("--warmup-s") + 1] == "1.0"
