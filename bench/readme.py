@@ -5,8 +5,8 @@
                                          the lists of axes and metrics for R and editors
 
 The sentence, the scoreboard and the sentences below it are about the full campaign, from
-recorded/full. If RESULTS have a scoreboard, it is copied to recorded, under the name of its
-campaign. If they have the README's figure, it is copied to docs/figures.
+recorded/full. If RESULTS are of the full campaign, their scoreboard is copied there, and the
+README's figure to docs/figures.
 The table of items has the figures of report/major-claims.yaml. Those of commands, axes and metrics
 are in docs/reference for readers of the repository; the site shows each command's help instead.
 The table of QUIC stacks in docs/how-to has the means of recorded/stacks/record.tsv.
@@ -36,9 +36,12 @@ from losslab.study import design, dictionary
 from losslab.tools.artifact import major
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "figures"
-# The figure in a campaign's results, and its copy.
-FIGURE, FIGURE_COPY = "figures/loss/goodput.svg", "loss_goodput.svg"
+FULL = "full"
+# Files of the full campaign's results, and their copies.
+COPIES = {
+    "figures/loss/goodput.svg": "docs/figures/loss_goodput.svg",
+    "tables/scoreboard_sources.csv": "recorded/full/scoreboard.csv",
+}
 MARK = "<!-- answer: written by `python -m bench.readme` -->\n"
 SCOREBOARD_MARK = "<!-- scoreboard: written by `python -m bench.readme` -->\n"
 FULL_MARK = "<!-- full: written by `python -m bench.readme` -->\n"
@@ -289,14 +292,11 @@ def main() -> None:
         readme.write_text(replaced(readme.read_text(), ITEMS_MARK, items()))
         return
     results = options.results
-    if (results / plan.FILE).is_file():
-        campaign = read_json(results / plan.FILE)["config"]["campaign"]
-        board = results / "tables" / "scoreboard_sources.csv"
-        if board.is_file():
-            (RECORDS / campaign).mkdir(exist_ok=True)
-            shutil.copyfile(board, RECORDS / campaign / "scoreboard.csv")
-    if (results / FIGURE).is_file():
-        shutil.copyfile(results / FIGURE, FOLDER / FIGURE_COPY)
+    of_results = results / plan.FILE
+    if of_results.is_file() and read_json(of_results)["config"]["campaign"] == FULL:
+        for made, copy in COPIES.items():
+            if (results / made).is_file():
+                shutil.copyfile(results / made, ROOT / copy)
     readme.write_text(written(readme.read_text()))
 
 

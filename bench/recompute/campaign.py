@@ -358,7 +358,7 @@ def number(text: str | None) -> float | None:
 
 @dataclass
 class Comparison:
-    """What was compared with a written table: the count, and the differences in words."""
+    """A comparison with a written table: the number of values, and a sentence per difference."""
 
     compared: int = 0
     problems: list[str] = field(default_factory=list)

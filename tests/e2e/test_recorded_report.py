@@ -42,6 +42,6 @@ def test_full_report_from_recorded_numbers_has_the_recorded_verdicts_and_all_its
     found = {(row["study"], row["claim"]): row["verdict"] for row in judged}
     assert found == {name: one.verdict for name, one in recorded.items()}
     page = (results / "report/report.html").read_text()
-    cells = len(read_rows(root / f"{RECORD}.tsv", "\t"))
+    cells = len(read_rows(root / RECORD / "record.tsv", "\t"))
     assert "in this one, all of them hold" in " ".join(page.split())
     assert f"{cells} of {cells} cells were not measured here" in page
