@@ -294,9 +294,9 @@ def main() -> None:
     results = options.results
     of_results = results / plan.FILE
     if of_results.is_file() and read_json(of_results)["config"]["campaign"] == FULL:
-        for made, copy in COPIES.items():
-            if (results / made).is_file():
-                shutil.copyfile(results / made, ROOT / copy)
+        for measured, copy in COPIES.items():
+            if (results / measured).is_file():
+                shutil.copyfile(results / measured, ROOT / copy)
     readme.write_text(written(readme.read_text()))
 
 
