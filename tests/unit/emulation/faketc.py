@@ -63,6 +63,7 @@ def ticks(rate_bytes, size):
 
 def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
     options, values = {}, dict.fromkeys(("delay", "jitter", "loss", "duplicate", "reorder"), 0)
+    correlation = 0
     gap, gemodel = 0, None
     while words:
         word = words.pop(0)
@@ -72,6 +73,12 @@ def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
             values["delay"] = ns(words.pop(0))
             if words and words[0][0].isdigit():
                 values["jitter"] = ns(words.pop(0))
+            if words and words[0].endswith("%"):
+                correlation = g(share(words.pop(0)) / U32)
+        elif word == "distribution":
+            assert words.pop(0) == "normal"
+            if not values["jitter"]:
+                raise RefusedError("distribution specified but no latency and jitter values")
         elif word == "loss":
             model = words.pop(0)
             if model == "random":
@@ -99,7 +106,8 @@ def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
         raise RefusedError("gap specified without reorder probability")
     if values["delay"]:
         names = ("delay", "jitter")
-        options["delay"] = {name: g(values[name] / 1e9) for name in names} | {"correlation": 0}
+        options["delay"] = {name: g(values[name] / 1e9) for name in names}
+        options["delay"]["correlation"] = correlation
     for name, key in (
         ("loss", "loss-random"), ("duplicate", "duplicate"), ("reorder", "reorder"),
     ):  # fmt: skip
