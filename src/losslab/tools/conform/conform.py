@@ -28,7 +28,7 @@ from losslab.study.schemas import check_schema
 from losslab.tools.conform import page, suite
 from losslab.tools.conform.judge import VERDICTS
 from losslab.tools.conform.runs import QUIC, Attempt, Result, Runs, judged, loses_at_random
-from losslab.tools.conform.spans import Spans
+from losslab.tools.conform.spans import Spans, family_of
 from losslab.tools.conform.suite import Case
 
 FORMAT = 1
@@ -58,6 +58,10 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--seeds", type=whole_option("seeds", 1), metavar="N",
         help="runs of each case, with the seeds 1 to N (default 1); the worst verdict counts. Of a "
         "case over scenarios: runs of each cell (default: the suite's)",
+    )  # fmt: skip
+    command.add_argument(
+        "--seeds-of", default="", metavar="TEXT",
+        help="draw the seeds of cases over scenarios from this text, such as a commit",
     )  # fmt: skip
     command.add_argument(
         "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
@@ -123,13 +127,14 @@ def _conform(options: argparse.Namespace) -> int:
         return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK
     spanning = [case for case in cases if case.spans]
-    if (options.full or options.estimate) and not spanning:
+    of_scenarios = [name for name in ("full", "estimate", "seeds_of") if getattr(options, name)]
+    if of_scenarios and not spanning:
         raise UsageError(
-            f"--{'full' if options.full else 'estimate'} needs cases over scenarios, found none "
+            f"--{of_scenarios[0].replace('_', '-')} needs cases over scenarios, found none "
             f"among those of {options.suite}",
             hint="`losslab conform rfc9743` lists such cases",
         )
-    spans = Spans.of(selected, spanning, axes, form, options.seeds)
+    spans = Spans.of(selected, spanning, axes, form, options.seeds, family_of(options.seeds_of))
     if not options.change:  # a changed kernel is built below
         require_built([*conditions, *(each.condition for each in spans.cells.values())])
     if spanning:
@@ -230,6 +235,7 @@ def record(
         "algorithm": options.algorithm,
         "kernel": options.kernel,
         **({"cell": options.cell} if options.cell else {}),
+        **({"seeds_of": options.seeds_of} if options.seeds_of else {}),
         "change": list(options.change),
         "losslab": __version__,
         "cases": rows,
