@@ -21,11 +21,19 @@ from losslab.campaign.instrument import at_first_use, instrument, kernel_of, req
 from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
 from losslab.instrument import built, kernels, kernelsource
-from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
+from losslab.reading import (
+    UsageError,
+    out_file,
+    out_folder,
+    read_json,
+    read_text,
+    whole_option,
+    write_text,
+)
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
-from losslab.tools.conform import page, suite
+from losslab.tools.conform import binding, page, suite
 from losslab.tools.conform.judge import VERDICTS
 from losslab.tools.conform.runs import QUIC, Attempt, Result, Runs, judged, loses_at_random
 from losslab.tools.conform.spans import Spans, family_of
@@ -62,6 +70,11 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "--seeds-of", default="", metavar="TEXT",
         help="draw the seeds of cases over scenarios from this text, such as a commit",
+    )  # fmt: skip
+    command.add_argument(
+        "--text", type=Path, metavar="FILE",
+        help="compare the draft's text (Markdown) with the one that the cases were written for, "
+        "and list the cases to read again; measures nothing",
     )  # fmt: skip
     command.add_argument(
         "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
@@ -107,9 +120,16 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _conform(options: argparse.Namespace) -> int:
     selected = suite.load(options.suite)
     cases = suite.cases(selected, options.case, options.cell)
+    if options.text:
+        return _compare_text(selected, read_text(options.text))
     if options.algorithm is None:
         print(listing(selected, cases))
         return 0
+    return _judge(options, selected, cases)
+
+
+def _judge(options: argparse.Namespace, selected: dict[str, Any], cases: list[Case]) -> int:
+    """Run and judge cases, write and print the results, and return the exit status."""
     cellspec.require_algorithms([options.algorithm])
     axes = {"algorithm": options.algorithm}
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
@@ -173,6 +193,14 @@ def _conform(options: argparse.Namespace) -> int:
         f"with {out / RECORD} if the change is meant",
     )  # fmt: skip
     return 0
+
+
+def _compare_text(selected: Mapping[str, Any], text: str) -> int:
+    """Print which cases to read again, because their sections of the text have changed."""
+    lines = binding.differences(selected, text)
+    count = len(selected["text"]["sections"])
+    print("\n".join(lines) or f"{count} sections are as the cases were written for")
+    return int(bool(lines))
 
 
 def _write_pages(
