@@ -10,7 +10,6 @@ from typing import Any
 from losslab.campaign import inputs
 from losslab.emulation.flows.outcome import MIN_WINDOW_S
 from losslab.emulation.link import tracelink
-from losslab.emulation.path.jitter import Jitter
 from losslab.emulation.shaping import OFFLOADED_FRAME_BYTES, bucket_bytes, exact
 from losslab.study import metrics, packetsizes, schedule
 from losslab.study.axes import DRAWN_TRACE
@@ -87,7 +86,7 @@ def _early_s(condition: Condition, phases: list[schedule.Phase]) -> float:
     passed it before.
     """
     rtts_ms = [phase.values["rtt_ms"] for phase in phases]
-    jitter_ms = Jitter().of(condition).range_ms
+    jitter_ms = condition.jitter_ms * (2 if condition.jitter_direction == "both" else 1)
     early_s = (max(rtts_ms) - min(rtts_ms) + jitter_ms + condition.data_batch_ms) / 1e3
     if condition.reorder_percent:
         early_s += condition.reorder_ms / 1e3
