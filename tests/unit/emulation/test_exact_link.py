@@ -109,7 +109,9 @@ def test_changes_less_than_1_ns_apart_are_refused():
 )
 @pytest.mark.parametrize("shaper", ["link", "tbf"])
 def test_changes_of_a_path_that_has_no_delay_for_a_time_are_refused(rtt_ms, changes, shaper):
-    condition = replace(CONDITION, loss_percent=0, rtt_ms=rtt_ms, changes=changes, shaper=shaper)
+    condition = dataclasses.replace(
+        CONDITION, loss_percent=0, rtt_ms=rtt_ms, changes=changes, shaper=shaper
+    )
     assert "changes need an rtt_ms above 0 all the time" in " ".join(condition.problems())
 
 
