@@ -2,12 +2,12 @@
 
     python3 scripts/comment.py NAME REPORT.md
 
-A step of `action.yml`, and of a workflow that follows the run of another one (`workflow_run`), whose
-pull request may be from a fork. The comment begins with an invisible line that has the workflow,
-the job and NAME, and a later run replaces the comment with the same line. TOKEN is a token with the
-permission `pull-requests: write`; GitHub sets the other variables. Outside of a pull request, nothing happens.
-A refusal is a warning of the job, as on a pull request from a fork, whose token may only read. Only
-the standard library: the job's image may have no `gh`.
+A step of `action.yml`, and of a workflow that follows the run of another one (`workflow_run`),
+whose pull request may be from a fork. The comment begins with an invisible line that has the
+workflow, the job and NAME, and a later run replaces the comment with the same line. TOKEN is a
+token with the permission `pull-requests: write`; GitHub sets the other variables. Outside of a pull
+request, nothing happens. A refusal is a warning of the job, as on a pull request from a fork, whose
+token may only read. Only the standard library: the job's image may have no `gh`.
 """
 
 from __future__ import annotations

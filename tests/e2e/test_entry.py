@@ -11,7 +11,7 @@ import pytest
 from losslab import cli, new
 from losslab.instrument import kernels
 from losslab.repository import ROOT
-from losslab.tools.entry import table
+from losslab.tools.conform import table
 from tests.e2e.conftest import COMPILES
 
 pytestmark = COMPILES
@@ -22,7 +22,7 @@ ROWS = "config/algorithms.tsv"
 
 @pytest.fixture
 def pull_request(campaign_folder):
-    """Return a function that commits an algorithm and runs CI's script: status, comments, record."""
+    """Return a function that commits an algorithm and runs the script of CI on it."""
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", campaign_folder)
     program = campaign_folder / ".venv/bin/losslab"
     program.parent.mkdir(parents=True)

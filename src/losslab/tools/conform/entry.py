@@ -20,7 +20,7 @@ from losslab.processes import QUOTED_LINES, attempt
 from losslab.reading import UsageError, out_folder, read_json, whole_option, write_text
 from losslab.repository import find
 from losslab.study.names import load_algorithms
-from losslab.tools.entry import table
+from losslab.tools.conform import table
 
 COMMENT = "comment.md"
 # The whole suite takes four CPU-minutes; the algorithm's code may make each run far longer.

@@ -8,7 +8,7 @@ import pytest
 from losslab import cli
 from losslab.reading import UsageError
 from losslab.repository import ROOT
-from losslab.tools.entry import table
+from losslab.tools.conform import table
 
 RECORDED = ROOT / "recorded/algorithms"
 EVIL = '<script>alert("1")</script>'
