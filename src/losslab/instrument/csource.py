@@ -60,8 +60,10 @@ OLD_CLOCK = re.compile(r"\btcp_time_stamp\b(?!\s*\()")
 TIMESTAMP = re.compile(r"\brcv_ts(?:val|ecr)\b")
 # A function's body, which ends at the first brace in the first column.
 BODY = re.compile(r"^[^\n#]*\)\s*\n?\{.*?^\}", re.MULTILINE | re.DOTALL)
-# A function that other files may call, and calls that open a file.
-DEFINED = re.compile(r"^(?!static\b)[A-Za-z_][\w \t*]*?\b(\w+)\s*\([^;{}()]*\)\s*\{", re.MULTILINE)
+# A function that other files may call, its type perhaps on another line; calls that open a file.
+DEFINED = re.compile(
+    r"^(?:(?!static\b)[A-Za-z_]\w*[\s*]+)+(\w+)\s*\([^;{}()]*\)\s*\{", re.MULTILINE
+)
 OPENING = re.compile(r"\b(filp_open|kernel_read(?:_file\w*)?|request_firmware\w*)\s*\(")
 # The time before a message of the kernel; string literals, which may be joined; a conversion of
 # printk; and what a message's prefix may add before a format.
@@ -234,6 +236,23 @@ def sources(folder: Path, start: Path, name: str, build: Build) -> list[str]:
     return modules[0] if modules else []
 
 
+def _with_exporters(folder: Path, its: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a module's sources with those of modules that export what it calls, and the new ones.
+
+    A module that registers a congestion control itself stays another one.
+    """
+    found = [*its]
+    while True:
+        whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
+        for called, file in _elsewhere(folder, "*.c", found, whole):
+            text = code((folder / file).read_text(errors="replace"))
+            if called in EXPORTED.findall(text) and not _registers(folder / file):
+                found.append(file)
+                break
+        else:
+            return found, found[len(its) :]
+
+
 def _elsewhere(
     folder: Path, below: str, found: Sequence[str], whole: str
 ) -> Iterator[tuple[str, str]]:
@@ -301,6 +320,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     declared = _declared(folder, start)
     build = Build() if declared else makefile.read(folder)
     its = sources(folder, start, name, build)
+    its, exporters = (its, []) if declared else _with_exporters(folder, its)
     none = not any(_registers(folder / each) for each in its)
     for pattern, reason in IMPOSSIBLE:
         if (none or start != folder) and re.search(pattern, whole):
@@ -364,6 +384,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
     notes += build.notes
+    notes += [f"{file} exports what it calls, so it is a part of it" for file in exporters]
     # A single file may be in a folder of anything.
     others = _elsewhere(folder, "**/*.c" if start == folder else "*.c", found, whole)
     notes += [f"it calls {name} of {file}, which is not copied: copy it, and add it to sources in "
@@ -391,13 +412,16 @@ def needs_bbr3(sources: Iterable[bytes]) -> bool:
 
 def prepared(text: str) -> str:
     """Return a source with the hooks of its structs in macros of `compat.h`; lines are kept."""
+    defined = set[tuple[str, str]]()  # structs that share a function have one definition of it
 
     def hooks(found: re.Match[str]) -> str:
         before, ops = "", found[0].replace(".tso_segs_goal", ".min_tso_segs")
         for hook in HOOKS:
             uses = re.findall(rf"\.{hook}\s*=\s*([A-Za-z_]\w*)\s*(?=[,}}])", ops)
             if len(uses) == 1 and uses[0] not in {"NULL", "tcp_reno_cong_avoid"}:
-                before += f"LOSSLAB_DEFINE_{hook}({uses[0]}) "
+                if (hook, uses[0]) not in defined:
+                    before += f"LOSSLAB_DEFINE_{hook}({uses[0]}) "
+                defined.add((hook, uses[0]))
                 use = rf"(\.{hook}\s*=\s*)({uses[0]})\b"
                 ops = re.sub(use, rf"\1LOSSLAB_USE_{hook}(\2)", ops)
         return before + ops
