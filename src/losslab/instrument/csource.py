@@ -243,7 +243,9 @@ def _with_exporters(folder: Path, its: Sequence[str]) -> tuple[list[str], list[s
     """
     found = [*its]
     while True:
-        whole = "\n".join(code((folder / each).read_text(errors="replace")) for each in found)
+        texts = [(folder / each).read_text(errors="replace")
+                 for each in found if (folder / each).is_file()]  # fmt: skip
+        whole = "\n".join(map(code, texts))
         for called, file in _elsewhere(folder, "*.c", found, whole):
             text = code((folder / file).read_text(errors="replace"))
             if called in EXPORTED.findall(text) and not _registers(folder / file):
@@ -353,6 +355,8 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
                     if (folder / each).is_file()
                 )
                 else "put them there"
+                + " (`git submodule update --init` gets those of .gitmodules)"
+                * (folder / ".gitmodules").is_file()
             )
             + (f", or name a folder: --from {folder}" if start != folder else ""),
         )

@@ -466,6 +466,8 @@ def test_b7_timestamps_of_old_modules_have_their_own_unit():
         ("error: 'struct tcp_sock' has no member named 'srtt'", "srtt_us"),
         ("error: 'CA_EVENT_SLOW_ACK' undeclared", "3.18"),
         ("error: too few arguments to function 'tcp_slow_start'", "3.18"),
+        ("error: too few arguments to function '__tcp_send_ack'", "flags"),
+        ("error: 'struct tcp_congestion_ops' has no member named 'new_chirp'", "patched kernel"),
     ],
 )
 def test_b9_change_of_linux_is_named_with_its_version(message, word):
