@@ -35,6 +35,11 @@ Blocks = tuple[tuple[int, int], ...]  # of SACK, RFC 2018
 Segment = tuple[float, bytes, bytes, int, int, int, int, Blocks]
 SYN, ACK = 0x02, 0x10  # flags of TCP
 SACK = 5  # an option of TCP
+# Headers of IPv6 before TCP: options of each hop, which BIG TCP has, routing and the destination.
+EXTENSIONS = (0, 43, 60)
+# A copy of a packet, as from several interfaces, comes within this time.
+COPY_S = 0.2
+COPIES = "that are copies"
 
 
 def is_capture(data: bytes) -> bool:
@@ -46,8 +51,10 @@ def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment
     """Yield the TCP segments: time, source, target, sequence, acknowledged number, bytes of data.
 
     The last values are the flags and the blocks of SACK. `skipped` counts other packets by what
-    they are.
+    they are. A packet that the capture has several times, as one of `-i any`, counts once: its
+    identification in IPv4 and its TCP header are the same, and a retransmission has another.
     """
+    seen: dict[bytes, tuple[float, bytes]] = {}
     for at_s, link, frame, wire in _packets(data, where):
         cut = wire - len(frame)
         ip, why = _ip(link, frame)
@@ -65,6 +72,8 @@ def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment
             header, total = 40, int.from_bytes(ip[4:6])
             total += 40 * bool(total)
             protocol, ends = ip[6], (ip[8:24], ip[24:40])
+            while protocol in EXTENSIONS and len(ip) >= header + 8:
+                protocol, header = ip[header], header + 8 * (ip[header + 1] + 1)
         else:
             skipped["cut too short"] += 1
             continue
@@ -78,12 +87,33 @@ def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment
         if len(tcp) < 20:
             skipped["cut too short"] += 1
             continue
+        if ip[0] >> 4 == 4 and any(ip[4:6]):
+            packet, was = ip[4:6] + b"".join(ends), (at_s, tcp[:16])
+            before_s, same = seen.get(packet, (0.0, b""))
+            if same == tcp[:16] and 0 <= at_s - before_s <= COPY_S:
+                skipped[COPIES] += 1
+                continue
+            seen[packet] = was
         _, _, begin, acked, size, flags = struct.unpack_from("!HHIIBB", tcp)
         octets = max(0, total - header - 4 * (size >> 4))
         if not octets:
             skipped["of TCP without data"] += 1
         sacked = _sacked(tcp[20 : 4 * (size >> 4)]) if size >> 4 > 5 else ()
         yield at_s, ends[0] + tcp[:2], ends[1] + tcp[2:4], begin, acked, octets, flags, sacked
+
+
+def instead(skipped: Counter[str]) -> str:
+    """Return what a capture has that is not used, the most first; empty without any."""
+    return ", ".join(
+        f"{count} packet{'s' * (count != 1)} {why}" for why, count in skipped.most_common(5)
+    )
+
+
+def copies_note(skipped: Counter[str]) -> list[str]:
+    """Return the note on packets that a capture has several times, if there is any."""
+    count = skipped[COPIES]
+    return [f"packets that the capture has several times, as from several interfaces, count once: "
+            f"{count} copies"] * bool(count)  # fmt: skip
 
 
 def _sacked(options: bytes) -> Blocks:

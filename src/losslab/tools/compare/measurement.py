@@ -407,6 +407,7 @@ class _Flow:
     last_s: float = 0.0  # of the last segment with data, or acknowledgement of new data
     resent_s: list[float] = field(default_factory=list)  # times of retransmissions
     new: list[tuple[float, int]] = field(default_factory=list)  # s, new bytes
+    acked: int = -1  # the largest acknowledged number, as `highest`
     waiting: dict[int, float] = field(default_factory=dict)  # time sent by the next number
     rtts_ms: list[Timed] = field(default_factory=list)
 
@@ -436,6 +437,18 @@ class _Flow:
         if acked in self.waiting:
             self.rtts_ms.append((at_s, (at_s - self.waiting[acked]) * 1e3))
         self.waiting = {end: sent for end, sent in self.waiting.items() if end > acked}
+        self.acked = max(self.acked, acked)
+
+
+def _is_keepalive(flow: _Flow | None, begin: int, octets: int) -> bool:
+    """Return whether a segment only asks if the peer is there: the last byte that it has."""
+    return (
+        octets == 1
+        and flow is not None
+        and flow.highest is not None
+        and flow.acked == flow.highest
+        and _signed(begin + octets - flow.highest) == 0
+    )
 
 
 def _signed(difference: int) -> int:
@@ -449,16 +462,18 @@ def capture(data: bytes, where: str) -> Measurement:
     for at_s, source, target, begin, acked, octets, flags, _ in captures.segments(
         data, where, skipped
     ):
-        if octets:
+        if octets and not _is_keepalive(flows.get((source, target)), begin, octets):
             flows.setdefault((source, target), _Flow()).add(at_s, begin, octets)
         if flags & captures.ACK and (target, source) in flows:
             flows[target, source].acknowledge(at_s, acked)
     flow = max(flows.values(), key=lambda flow: flow.octets, default=None)
     if flow is None or len(flow.new) < 2:
-        instead = ", ".join(f"{count} packets {why}" for why, count in skipped.most_common(5))
+        count = sum(len(its.new) for its in flows.values())
+        found = [f"{count} segment{'s' * (count != 1)} of data"] if count else []
+        found += [captures.instead(skipped)] if skipped else []
         raise UsageError(
-            f"{where} must have a TCP connection with data over IPv4 or IPv6, found "
-            f"{instead or 'none'}"
+            f"{where} must have a TCP connection with data over IPv4 or IPv6, in two segments at "
+            f"least, found {', '.join(found) or 'none'}"
         )
     # All numbers are of one interval: from the first data to the last, sent again or not.
     start_s = flow.new[0][0]
@@ -478,6 +493,7 @@ def capture(data: bytes, where: str) -> Measurement:
     notes = [
         "RTT and retransmissions are those at the place of the capture: the sender's are complete",
         "a capture's RTT is of single segments, the run's is smoothed by TCP",
+        *captures.copies_note(skipped),
     ]
     others = len(flows) - 1
     if others:
@@ -486,6 +502,6 @@ def capture(data: bytes, where: str) -> Measurement:
         "capture, the connection with most data", seconds,
         sum(octets for _, octets in flow.new) * 8e-6 / seconds, len(flow.resent_s),
         [(at - start_s, at - start_s, 1.0) for at in flow.resent_s], rtts, "tcp", intervals,
-        absent={} if rtts else {"RTT": "the capture has no acknowledgement of the data"},
+        absent={} if rtts else {"RTT": "no segment that was sent once has its acknowledgement"},
         notes=notes,
     )  # fmt: skip

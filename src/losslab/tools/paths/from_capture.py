@@ -166,14 +166,16 @@ def _of_capture(data: bytes, where: str, at_sender: bool) -> Found:
         default=((b"", b""), _Flow()),
     )  # fmt: skip
     if len(flow.rtts) < SEGMENTS_MIN:
-        instead = ", ".join(f"{count} packets {why}" for why, count in skipped.most_common(4))
         raise UsageError(
             f"{where} must have a TCP flow with at least {SEGMENTS_MIN} segments whose "
-            f"acknowledgements are there, found {len(flow.rtts)} ({instead or 'no packet'})",
+            f"acknowledgements are there, found {len(flow.rtts)}"
+            + f" ({captures.instead(skipped)})"
+            * bool(skipped),
             hint="capture both directions at the sender of a bulk transfer, for 10 s or more",
         )
     found = Found()
     _require_sender(ends, shakes, where, at_sender)
+    found.notes += captures.copies_note(skipped)
     others = len(flows) - 1
     if others:
         found.notes.append(f"other flows with data in the file, not used: {others}")
