@@ -245,7 +245,7 @@ def test_capture_of_any_link_and_byte_order_is_read(tmp_path, order, magic, tick
     assert [ms for _, ms in found.rtts_ms] == pytest.approx([30] * 3)
 
 
-def pcap(segments, link=1, head=None, total=None, numbers=None):
+def pcap(segments, link=1, head=None, total=None, numbers=None, window=9):
     """Return a capture of one connection: (s, sequence, bytes, acknowledgement or None).
 
     `numbers` are the packets' identifications in IPv4.
@@ -255,7 +255,7 @@ def pcap(segments, link=1, head=None, total=None, numbers=None):
     for (at_s, begin, octets, acked), number in zip(segments, numbers, strict=True):
         back = acked is not None
         ports = (80, 5000) if back else (5000, 80)
-        tcp = struct.pack("!HHIIBBHHH", *ports, begin, acked or 1, 5 << 4, 0x10, 0, 0, 0)
+        tcp = struct.pack("!HHIIBBHHH", *ports, begin, acked or 1, 5 << 4, 0x10, window, 0, 0)
         ends = (b"\2", b"\1") if back else (b"\1", b"\2")
         length = 40 + octets if total is None else total
         ip = struct.pack("!BBHHHBBH", 0x45, 0, length, number, 0, 64, 6, 0)
@@ -315,6 +315,38 @@ def test_keepalives_are_no_data(tmp_path):
     del segments[-3]
     (tmp_path / "a.pcap").write_bytes(pcap(segments))
     assert read(tmp_path / "a.pcap").retransmits == 2
+
+
+def test_probes_of_a_closed_window_are_no_retransmissions(tmp_path):
+    data = [(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(evenly(0, 1, 8))]
+    end = data[-1][1] + 1000
+    closed = [(1.01, 1, 0, end)] + [(1 + n, end, 1, None) for n in (1, 2, 4, 8)]
+    (tmp_path / "a.pcap").write_bytes(pcap([*data, *closed], window=0))
+    assert read(tmp_path / "a.pcap").retransmits == 0
+    (tmp_path / "a.pcap").write_bytes(pcap([*data, *closed], window=9))
+    assert read(tmp_path / "a.pcap").retransmits == 3
+
+
+@pytest.mark.parametrize(("late_s", "resent"), [(0.002, 0), (0.1, 1)])
+def test_data_that_the_capture_has_late_is_in_the_goodput(tmp_path, late_s, resent):
+    """At a receiver, what was lost comes after later data, or packets overtake each other."""
+    times = evenly(0, 2, 8)
+    segments = [(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(times)]
+    segments[700] = (times[700] + late_s, *segments[700][1:])
+    (tmp_path / "a.pcap").write_bytes(pcap(sorted(segments)))
+    found = read(tmp_path / "a.pcap")
+    assert found.goodput_mbit * found.seconds == pytest.approx(len(times) * 8e-3)
+    assert found.retransmits == resent
+
+
+def test_file_in_another_format_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "x.snoop.gz").write_bytes(gzip.compress(b"snoop\0\0\0\0\0\0\2"))
+    with pytest.raises(UsageError, match="found a capture of snoop") as error:
+        read(tmp_path / "x.snoop.gz")
+    assert "editcap -F pcap" in str(error.value.hint)
+    (tmp_path / "x").write_bytes(bytes(range(64)))
+    with pytest.raises(UsageError, match="found other bytes"):
+        read(tmp_path / "x")
 
 
 def test_copies_of_packets_are_no_retransmissions(tmp_path):
