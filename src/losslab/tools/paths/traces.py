@@ -70,7 +70,10 @@ CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d+)?)")
 DAY_S = 86_400
 # Starlink's terminal numbers its samples, one per second, and keeps them in rings.
 RING, RING_COUNT = "dishGetHistory", "current"
-DATES = ("ISO 8601", "%Y.%m.%d_%H.%M.%S", "%Y/%m/%d %H:%M:%S")
+DATES = ("ISO 8601", "%Y.%m.%d_%H.%M.%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y")
+ZONE = re.compile(r" [A-Z]{2,5}(?= |$)")  # of a date's time, such as UTC and CDT
+# So many amounts that never decrease are those of a counter.
+COUNTER_ROWS = 5
 # Steps of a column of times without a unit, in s at most and in ms at least.
 STEP_MAX_S, STEP_MIN_MS = 10, 100
 # Numbers of which only the time of day is one, in s or ms since 1970.
@@ -107,6 +110,7 @@ class Choices:
     delay_column: str | None = None
     loss_column: str | None = None
     loss_unit: str | None = None
+    amounts: str | None = None
 
 
 # Axis and factor of the columns that become a path schedule.
@@ -148,7 +152,7 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
     unit, why = _unit(table, name, choices)
     lengths, merged, how = _lengths(table, name, unit in AMOUNTS, choices)
     said = {"rate": f"{_called(table, name)} in {unit}: {why}", "time": how}
-    columns = {name: table.fractions(name)}
+    columns = {name: _amounts(table, name, choices) if unit in AMOUNTS else table.fractions(name)}
     if choices.rtt_column and choices.delay_column:
         raise UsageError("--rtt-column and --delay-column exclude each other, found both")
     axes = dict[str, tuple[str, Fraction]]()
@@ -211,6 +215,23 @@ def path_axes(periods: Sequence[Period]) -> dict[str, str | float]:
             "; ".join(problems), hint="convert another part; in an outage, write a rate of 0"
         )
     return found
+
+
+def _amounts(table: Table, name: str, choices: Choices) -> list[Fraction]:
+    """Return the amounts of the rows; of a counter, the differences."""
+    found = table.fractions(name)
+    grows = all(a <= b for a, b in itertools.pairwise(found))
+    if choices.amounts is None and grows and len(found) >= COUNTER_ROWS and found[0] < found[-1]:
+        raise UsageError(
+            f"it must be clear whether {_called(table, name)} is a counter, found amounts that "
+            "never decrease",
+            hint="choose it with --amounts: total (a counter), row (the amount of each row)",
+        )
+    if choices.amounts != "total":
+        return found
+    if not grows:
+        raise UsageError(f"a counter must not decrease, found {_called(table, name)}")
+    return [Fraction(0), *(b - a for a, b in itertools.pairwise(found))]
 
 
 def _loss_unit(table: Table, name: str, choices: Choices) -> tuple[Fraction, str]:
@@ -440,6 +461,9 @@ def _from_times(
     since the row before.
     """
     times = [_time(text, name, row) for row, text in enumerate(table.column(name), 1)]
+    if len(zones := {zone for text in table.column(name) for zone in ZONE.findall(text)}) > 1:
+        raise UsageError(f"{_called(table, name)} must have one time zone, found"
+                         f"{','.join(sorted(zones))}")  # fmt: skip
     clock = all(map(CLOCK.fullmatch, table.column(name)))
     times = _over_midnights(times) if clock else times
     periods: list[list[int]] = []
@@ -481,8 +505,8 @@ def _time(text: str, name: str, row: int) -> Fraction:
         return Fraction(3600 * int(hours) + 60 * int(minutes)) + Fraction(seconds.replace(",", "."))
     for form in DATES:
         with contextlib.suppress(ValueError):
-            iso = form == DATES[0]
-            its = datetime.fromisoformat(text) if iso else datetime.strptime(text, form)
+            date, iso = ZONE.sub("", text), form == DATES[0]
+            its = datetime.fromisoformat(date) if iso else datetime.strptime(date, form)
             return Fraction((its.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
     raise UsageError(f"{name} in row {row} must be a number or a date, found {shown(text)}")
 
@@ -631,6 +655,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     ):
         command.add_argument(f"--{name}", metavar="NAME", help=what)
     command.add_argument("--loss-unit", choices=LOSS_UNITS, help="unit of the losses")
+    command.add_argument("--amounts", choices=("row", "total"),
+                         help="what bytes, kbytes and bits are: of the row, or a counter")  # fmt: skip
     for name, limits, what in (
         ("interval-ms", {"above": 0.0}, "length of each row"),
         ("from-s", {"least": 0.0}, "begin of the part to convert"),

@@ -67,6 +67,30 @@ MBIT, SECOND = Choices(unit="mbit"), Choices(unit="mbit", interval_ms=1000)
             [45.2, 50],
         ),
         ("time\tMbps\n12:00:00\t1,25\n12:00:02\t2,125\n", Choices(), [2000] * 2, [1.25, 2.125]),
+        (
+            "Time,mbps\nWed Dec 15 16:05:11 UTC 2021,5\nWed Dec 15 16:05:14 UTC 2021,6\n",
+            Choices(),
+            [3000] * 2,
+            [5, 6],
+        ),
+        (
+            "time,mbps\n2023-04-28 23:59:59 CDT,5\n2023-04-29 00:00:01 CDT,6\n",
+            Choices(),
+            [2000] * 2,
+            [5, 6],
+        ),
+        (
+            "t,bytes\n" + "".join(f"{n},{n * 125_000}\n" for n in range(6)),
+            Choices(amounts="total"),
+            [1000] * 6,
+            [0, *[1] * 5],
+        ),
+        (
+            "t,bytes\n" + "".join(f"{n},{n * 125_000}\n" for n in range(6)),
+            Choices(amounts="row"),
+            [1000] * 6,
+            range(6),
+        ),
         # Objects one level down, and Starlink's ring of samples, whose oldest is not the first.
         ('{"a": {"mbps": [1, 2], "ts": [0, 1]}, "b": 1}', Choices(), [1000] * 2, [1, 2]),
         (
@@ -128,6 +152,20 @@ def test_w9_losses_have_the_unit_of_their_name_their_size_or_the_option(
     choices = Choices(interval_ms=2000, loss_column=name, loss_unit=unit)
     periods, _ = traces.read(text, "file", choices)
     assert periods[-1].axes["loss_percent"] == pytest.approx(percent)
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "said"),
+    [
+        ("".join(f"{n} {900 + n}\n" for n in range(6)), Choices(unit="bytes"), "is a counter"),
+        ("0 9\n1 8\n", Choices(unit="bytes", amounts="total"), "must not decrease"),
+        ("t,mbps\n2023-04-28 01:59:59 CDT,5\n2023-04-28 01:00:00 CST,6\n", Choices(),
+         "must have one time zone, found CDT, CST"),
+    ],
+)  # fmt: skip
+def test_counters_and_changes_of_the_clock_are_a_question(text, choices, said):
+    with pytest.raises(UsageError, match=said):
+        traces.read(text, "file", choices)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1).filter(any))
