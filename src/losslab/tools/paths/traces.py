@@ -656,7 +656,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         command.add_argument(f"--{name}", metavar="NAME", help=what)
     command.add_argument("--loss-unit", choices=LOSS_UNITS, help="unit of the losses")
     command.add_argument("--amounts", choices=("row", "total"),
-                         help="what bytes, kbytes and bits are: of the row, or a counter")  # fmt: skip
+                         help="of bytes, kbytes and bits: of a row, or a counter")  # fmt: skip
     for name, limits, what in (
         ("interval-ms", {"above": 0.0}, "length of each row"),
         ("from-s", {"least": 0.0}, "begin of the part to convert"),
