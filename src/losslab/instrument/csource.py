@@ -54,6 +54,8 @@ HOOKS = ("cong_control", "pkts_acked", "cong_avoid", "get_info")
 OPS = re.compile(
     r"(?:static\s+|const\s+)*struct\s+tcp_congestion_ops\s+\w+[^={};()]*=\s*\{.*?\}\s*;", re.DOTALL
 )
+# Of a module; a kernel warns of two in files that are one part of it.
+VERSION = re.compile(r"\bMODULE_VERSION\s*\([^()\n]*\)\s*;")
 EXPORTED = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\s*\(\s*(\w+)\s*\)")
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 OLD_CLOCK = re.compile(r"\btcp_time_stamp\b(?!\s*\()")
@@ -435,7 +437,7 @@ def prepared(text: str) -> str:
     if OLD_CLOCK.search(text):
         text = BODY.sub(lambda body: _timestamps(body[0]), text)
         text = OLD_CLOCK.sub("tcp_jiffies32", text)
-    return OPS.sub(hooks, text)
+    return OPS.sub(hooks, VERSION.sub("", text))
 
 
 def _timestamps(body: str) -> str:

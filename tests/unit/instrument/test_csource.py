@@ -430,6 +430,11 @@ def test_structs_that_share_a_function_have_one_definition_of_its_hook():
     assert found.count("LOSSLAB_USE_pkts_acked(acked)") == 2
 
 
+def test_versions_of_modules_that_become_one_part_are_left_out():
+    text = 'MODULE_VERSION("1.0");\nMODULE_LICENSE("GPL");\n'
+    assert csource.prepared(text) == '\nMODULE_LICENSE("GPL");\n'
+
+
 @pytest.mark.parametrize("export", ["EXPORT_SYMBOL(more);\n", ""])
 def test_module_of_the_folder_that_exports_what_another_calls_is_a_part_of_it(
     campaign_folder, module, export
