@@ -111,7 +111,8 @@ def rates_are_below_the_links(run: Finished) -> Iterator[str]:
     # What is counted in a window passed the bottleneck in the same window, delayed by a constant:
     # with a delay that varies, it may have passed earlier, and where acknowledgements are lost or
     # wait, at any time since the start.
-    early_s = its["jitter_ms"] / 1e3 + max(rtts_s) - min(rtts_s) + CLOCK_S
+    jitter_s = its["jitter_ms"] / 1e3 * (2 if its["jitter_direction"] == "both" else 1)
+    early_s = jitter_s + max(rtts_s) - min(rtts_s) + CLOCK_S
     early_s += its["reorder_ms"] / 1e3 * bool(its["reorder_percent"])
     lost = its["loss_direction"] != "data" and its["loss_percent"] > 0
     lost = lost or its["ack_thinning"] > 1 or its["ack_batch_ms"] > 0 or its["trace_back"] != "none"
