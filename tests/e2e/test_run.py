@@ -37,15 +37,28 @@ def test_commands_of_the_page_find_the_flake_and_its_packet(root):
 
 def test_output_status_root_and_networks_of_a_single_seed():
     script = (
-        "set -e; id -u; pwd; test -c /dev/net/tun; ip tuntap add dev tun0 mode tun; "
+        "set -e; id -u; pwd; "
+        "python3 -c 'from socket import *; "
+        "print(sorted({a[4][0] for a in getaddrinfo(gethostname(), 1)}))'; "
+        "test -c /dev/net/tun; ip tuntap add dev tun0 mode tun; "
         "ip netns add other; ip link add v0 type veth peer name v1 netns other; "
         "tc qdisc add dev lo root netem delay 30ms; ping -c1 -q ::1 >&2; sleep 3000; exit 7"
     )
     done = losslab("run", "--", "sh", "-c", script)
     assert done.returncode == 7
-    assert done.stdout.startswith("0\n/tmp/work\n")
+    assert done.stdout.startswith("0\n/tmp/work\n['127.0.0.1', '::1']\n")
     assert "0% packet loss" in done.stdout
     assert "seed 1 failed: exit status 7" in done.stderr
+
+
+def test_date_of_the_test_does_not_count_as_its_time():
+    script = "date -u +%F; ping -c 1 -q 127.0.0.1 >/dev/null; sleep 2"
+    words = ("--date", "2031-05-09", "--", "sh", "-c", script)
+    one = losslab("run", *words)
+    assert (one.returncode, one.stdout) == (0, "2031-05-09\n")
+    done = losslab("run", "--diff", "1", "2", *words)
+    took = re.findall(r"seed \d +passed +(\S+) s", done.stdout)
+    assert [round(float(each)) for each in took] == [2, 2], done.stdout
 
 
 def test_repetitions_have_the_same_bytes_and_seeds_have_others():

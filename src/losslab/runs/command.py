@@ -11,9 +11,11 @@ import shutil
 import signal
 import tarfile
 import tempfile
+from calendar import timegm
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,7 @@ class Test:
     limit_s: float  # virtual time
     timeout_s: float  # wall time
     repeat: int = 1  # runs of each seed
+    day: date | None = None  # date on which the test begins, instead of the guest's
 
     def end(self, seed: int, snapshots: Snapshots) -> End:
         """Run a seed; again if it failed, and as often as asked for; say whether all are equal."""
@@ -102,7 +105,9 @@ class Test:
 
         Raises HostError if the host cannot run it.
         """
-        test = {"command": self.command, "limit_s": self.limit_s, "records": records}
+        begin_s = self.day and timegm(self.day.timetuple())
+        test = {"command": self.command, "limit_s": self.limit_s, "records": records,
+                "begin_s": begin_s}  # fmt: skip
         with own_folder(Path(tempfile.gettempdir()), "losslab-run-") as folder:
             shutil.copy(inguest.__file__, folder / "inguest.py")
             if self.files is not None:
@@ -224,7 +229,7 @@ def condition_of(image: str, kernel: str) -> Condition:
 @contextmanager
 def prepared(
     command: Sequence[str], bring: Sequence[str], image: str, kernel: str, limit_s: float,
-    timeout_s: float, repeat: int,
+    timeout_s: float, repeat: int, day: date | None = None,
 ) -> Iterator[Test]:  # fmt: skip
     """Yield a test; UsageError before a guest boots if a name or a file is wrong."""
     condition = condition_of(image, kernel)
@@ -236,7 +241,7 @@ def prepared(
         tools = instrument(condition=condition)
         _require_command(command[0], tools.image_root, folder / USER_FILES)
         files = _packed(folder / USER_FILES, folder / inguest.FILES) if names else None
-        yield Test(tuple(command), tools, files, limit_s, timeout_s, repeat)
+        yield Test(tuple(command), tools, files, limit_s, timeout_s, repeat, day)
 
 
 def _require_command(name: str, root: Path, brought: Path) -> None:

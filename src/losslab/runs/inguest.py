@@ -7,6 +7,7 @@ waiting and without reading the clock while the command runs, so its timing does
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
@@ -26,6 +27,8 @@ from losslab.emulation.probes import Record
 
 JOB = Path("/mnt/out")
 OUTPUT, END, PACKETS, EVENTS, FILES = "output", "end.json", "packets", "events", "files.tar"
+HOSTS, NAME = "hosts", "localhost"
+MS_BIND = 4096  # mount(2)
 WORK = Path("/tmp/work")
 # A test begins at a time within this span that its seed draws: kernel timers tick every 4 ms.
 START_NS = 1_000_000_000
@@ -55,6 +58,9 @@ def main() -> None:
     for name in ("all", "default", "lo"):  # measured paths have no IPv6 unless a cell is of IPv6
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("0")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    _names()
+    if test["begin_s"] is not None:
+        time.clock_settime(time.CLOCK_REALTIME, test["begin_s"])
     record = Record() if test["records"] else None
     if record:
         record.begin("events")
@@ -66,6 +72,18 @@ def main() -> None:
         (JOB / EVENTS).write_bytes(record.read())
         (JOB / PACKETS).write_text("".join(f"{line}\n" for line in _packets(ring[1], begin_ns)))
     (JOB / END).write_text(json.dumps(end))
+
+
+def _names() -> None:
+    """Give the guest a name, and replace the image's names, which are those of measured paths.
+
+    No process starts and no file in memory is made: both would draw from the seed.
+    """
+    socket.sethostname(NAME)
+    (JOB / HOSTS).write_text(f"127.0.0.1 {NAME}\n::1 {NAME} ip6-{NAME} ip6-loopback\n")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(os.fsencode(JOB / HOSTS), b"/etc/hosts", None, MS_BIND, None):
+        raise OSError(ctypes.get_errno(), "cannot replace /etc/hosts")
 
 
 def _run(command: list[str], limit_s: float) -> dict[str, Any]:

@@ -14,17 +14,27 @@ import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date
 
 from losslab import cellspec
 from losslab.backends.snapshot import Snapshots
 from losslab.reading import CONTROL, UsageError, out_file, whole_option, write_text
 from losslab.runs import seeds
-from losslab.runs.command import DIFFERING, FAILED, PASSED, End, Test, first_differences, prepared
+from losslab.runs.command import (
+    DIFFERING,
+    FAILED,
+    PASSED,
+    End,
+    Test,
+    first_differences,
+    prepared,
+)
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL
 from losslab.study.units import number_option
 
 LIMIT_S, TIMEOUT_S = 3600.0, 600.0
 TAIL_LINES = 10  # of a failed test's output
+FIRST_DATE, LAST_DATE = date(1970, 1, 2), date(2099, 12, 31)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,6 +75,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--timeout-s", type=number_option("timeout-s", above=0), default=TIMEOUT_S,
         help=f"wall time after which a test has failed (default {TIMEOUT_S:g})",
     )  # fmt: skip
+    parser.add_argument(
+        "--date", type=_date, metavar="YYYY-MM-DD",
+        help="date in the guest when the test begins (default 2024-01-01), such as one on which "
+        "the certificates of your test are valid",
+    )  # fmt: skip
     cellspec.cores_option(parser, "seeds")
     parser.set_defaults(run=_run)
 
@@ -79,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("--diff runs its two seeds, and excludes --seeds, --until-fail, --junit")
     test = prepared(
         options.command, options.bring, options.image, options.kernel, options.limit_s,
-        options.timeout_s, options.repeat,
+        options.timeout_s, options.repeat, options.date,
     )  # fmt: skip
     with test as ready:
         if options.diff:
@@ -89,6 +104,19 @@ def _run(options: argparse.Namespace) -> int:
         return _many(ready, chosen, options)
 
 
+def _date(text: str) -> date:
+    day: date | None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or not FIRST_DATE <= day <= LAST_DATE:
+        raise argparse.ArgumentTypeError(
+            f"must be a date from {FIRST_DATE} to {LAST_DATE}, such as 2026-08-01, found {text!r}"
+        )
+    return day
+
+
 def again(options: argparse.Namespace, *words: object) -> str:
     """Return the command that runs the same test with other first options."""
     named = [
@@ -96,6 +124,7 @@ def again(options: argparse.Namespace, *words: object) -> str:
         *(("--image", options.image) if options.image != DEFAULT_IMAGE else ()),
         *(("--kernel", options.kernel) if options.kernel != DEFAULT_KERNEL else ()),
         *(("--limit-s", f"{options.limit_s:g}") if options.limit_s != LIMIT_S else ()),
+        *(("--date", f"{options.date}") if options.date else ()),
     ]
     return shlex.join(["losslab", "run", *map(str, words), *named, "--", *options.command])
 

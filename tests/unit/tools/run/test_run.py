@@ -60,13 +60,24 @@ def test_error_of_the_host_ends_all_seeds():
 
 
 def test_printed_command_has_all_that_decides():
-    words = ("--seeds", "1:9", "--bring", "a b", "--kernel", "7.2", "--limit-s", "5")
+    words = ("--seeds", "1:9", "--bring", "a b", "--kernel", "7.2", "--limit-s", "5",
+             "--date", "2026-08-01")  # fmt: skip
     given = options(*words, "--", "sh", "-c", "exit 1")
     printed = run.again(given, "--seeds", 3)
     assert printed == (
-        "losslab run --seeds 3 --bring 'a b' --kernel 7.2 --limit-s 5 -- sh -c 'exit 1'"
+        "losslab run --seeds 3 --bring 'a b' --kernel 7.2 --limit-s 5 --date 2026-08-01 -- "
+        "sh -c 'exit 1'"
     )
     assert options(*printed.replace("'", "").split()[2:4], "--", "sh").seeds == "3"
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "2026-13-01", "1969-12-31", "2100-01-01", ""])
+def test_other_dates_are_refused(text, capsys):
+    with pytest.raises(SystemExit):
+        options("--date", text, "--", "./test")
+    assert f"must be a date from 1970-01-02 to 2099-12-31, such as 2026-08-01, found {text!r}" in (
+        capsys.readouterr().err
+    )
 
 
 def test_junit_has_failures_errors_and_no_control_characters():
