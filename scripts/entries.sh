@@ -5,16 +5,19 @@
 set -u
 out=$1 status=0
 commit=$(git rev-parse HEAD)
-mapfile -t names < <(git diff --name-only -z --no-renames HEAD^1 HEAD -- algorithms |
-    xargs -0 -r -n 1 printf '%s\n' | sed -n 's|^algorithms/\([^/]*\)/.*|\1|p' | sort -u)
+names=$(git diff --name-only --no-renames HEAD^1 HEAD -- algorithms |
+    sed -n 's|^"\{0,1\}algorithms/\([^/]*\)/.*|\1|p' | sort -u)
 mkdir -p "$out"
-for name in "${names[@]}"; do
-    [ -d "algorithms/$name" ] || continue # removed
-    if [[ ! $name =~ ^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$ ]]; then
-        echo "losslab: an algorithm's name has at most 15 letters, digits, - and _, found another one" >&2
+set -f # a name is no pattern
+for name in $names; do
+    case $name in
+    *[!A-Za-z0-9_-]* | -* | _*)
+        echo "losslab: an algorithm's name has only letters, digits, - and _, found another one" >&2
         status=1
         continue
-    fi
+        ;;
+    esac
+    [ -d "algorithms/$name" ] || continue # removed
     echo "losslab: $name, with seeds of $commit" >&2
     .venv/bin/losslab entry "$name" --commit "$commit" --out "$out/$name" || status=1
 done

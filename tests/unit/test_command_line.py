@@ -32,7 +32,9 @@ def test_overview_says_which_command_compares_what_and_hides_those_of_the_workfl
     for name in ("rerun", "divergence", "diff", "compare", "verify", "artifact verify", "check"):
         assert text.count(f" `{name}`") == 1, name
     hidden = {name for name, each in commands.COMMANDS.items() if each.heading == commands.WORKFLOW}
-    assert hidden == {"cell", "collect", "evidence", "smoke-test", "origin", "record"}
+    assert hidden == {
+        "cell", "collect", "entries", "evidence", "smoke-test", "origin", "record"
+    }  # fmt: skip
     assert all(commands.find(name) for name in hidden)
 
 
