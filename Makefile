@@ -59,6 +59,7 @@ site: tools ## Build the public site from recorded numbers, without measuring: s
 	  --lessons docs/how-to/teach.md --report results/report/report.html --out results/report/lab.html
 	.venv/bin/losslab evidence $(RECORDED) $(LAB) --claims results/claims.csv --cases recorded/conform.tsv \
 	  --out results/report/evidence.html
+	.venv/bin/losslab entries recorded/algorithms --out results/report/algorithms.html
 	LOSSLAB_SITE_RESULTS=results NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 	@echo "losslab: site/index.html, $$(du -sh site | cut -f1)"
 

@@ -20,7 +20,7 @@ GUIDES = {
     "Measure": ("sweep", "decide", "campaign", "flows", "paths", "programs", "quic", "containers",
                 "real-time", "cluster", "module"),
     "Understand a run": ("compare", "whatif", "export", "report"),
-    "Your algorithm": ("algorithm", "scheme", "score", "conform", "modules"),
+    "Your algorithm": ("algorithm", "scheme", "score", "conform", "table", "modules"),
     "Your pull request": ("check",),
     "Reproduce and publish": ("explain", "artifact", "site", "instrument", "try-losslab"),
 }  # fmt: skip
@@ -35,6 +35,7 @@ PAGES = {
     "Lab: choose a path": "lab.html", "Report": "results/report/report.html",
     "Report (PDF)": "results/report/report.pdf",
     "Run explorer": "results/report/explorer.html", "Evidence": "evidence.html",
+    "Algorithms": "algorithms.html",
 }  # fmt: skip
 # Larger files are left out, so that the site has at most 40 MB. The report has their figures.
 LARGEST_BYTES = 100_000
@@ -79,7 +80,7 @@ def on_post_build(config: Any) -> None:
     results, site = Path(RESULTS), Path(config["site_dir"])
     for name in SHOWN:
         shutil.copytree(results / name, site / "results" / name, ignore=_left_out)
-    for name in ("lab.html", "evidence.html"):
+    for name in ("lab.html", "evidence.html", "algorithms.html"):
         shutil.move(site / "results/report" / name, site / name)
     report = site / PAGES["Report"]
     report.write_text(FILE_LINK.sub(lambda link: _kept(report, link), report.read_text()))

@@ -2,11 +2,12 @@
 
     python3 scripts/comment.py NAME REPORT.md
 
-A step of `action.yml`. The comment begins with an invisible line that has the workflow, the job and
-NAME, and a later run replaces the comment with the same line. TOKEN is a token with the permission
-`pull-requests: write`; GitHub sets the other variables. Outside of a pull request, nothing happens.
-A refusal is a warning of the job, as on a pull request from a fork, whose token may only read. Only
-the standard library: the job's image may have no `gh`.
+A step of `action.yml`, and of a workflow that follows the run of another one (`workflow_run`),
+whose pull request may be from a fork. The comment begins with an invisible line that has the
+workflow, the job and NAME, and a later run replaces the comment with the same line. TOKEN is a
+token with the permission `pull-requests: write`; GitHub sets the other variables. Outside of a pull
+request, nothing happens. A refusal is a warning of the job, as on a pull request from a fork, whose
+token may only read. Only the standard library: the job's image may have no `gh`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,16 +67,30 @@ def body(mark: str, report: str, environment: Mapping[str, str]) -> str:
     return f"{mark}\n{text}{end}"
 
 
+def pull_of(event: Mapping[str, Any], repository: str) -> dict[str, Any] | None:
+    """Return the open pull request of an event, or of the run that it follows; None without one."""
+    run = event.get("workflow_run")
+    if not run:
+        pull: dict[str, Any] | None = event.get("pull_request")
+        return pull
+    branch = f"{run['head_repository']['owner']['login']}:{run['head_branch']}"
+    query = urllib.parse.urlencode({"state": "open", "head": branch})
+    pulls = call("GET", f"{repository}/pulls?{query}")
+    return next((pull for pull in pulls if pull["head"]["sha"] == run["head_sha"]), None)
+
+
 def main(name: str, report: str) -> int:
     """Create or update the comment; return 0 also if GitHub refuses it."""
-    its = os.environ
+    its = dict(os.environ)
     event = json.loads(Path(its["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
-    pull = event.get("pull_request")
+    repository = f"{its['GITHUB_API_URL']}/repos/{its['GITHUB_REPOSITORY']}"
+    pull = pull_of(event, repository)
     if not pull:
-        print("No comment: the job is not of a pull request.")
+        print("No comment: the job is not of an open pull request.")
         return 0
-    place = f"{its['GITHUB_API_URL']}/repos/{its['GITHUB_REPOSITORY']}/issues"
-    comments = f"{place}/{pull['number']}/comments"
+    if "workflow_run" in event:
+        its["GITHUB_RUN_ID"] = str(event["workflow_run"]["id"])
+    comments = f"{repository}/issues/{pull['number']}/comments"
     which = f"{its['GITHUB_WORKFLOW']} / {its['GITHUB_JOB']} / {name}".replace(">", "")
     mark = f"<!-- losslab check: {which} -->"
     text = Path(report).read_text(encoding="utf-8")

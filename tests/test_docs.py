@@ -130,7 +130,7 @@ def test_pages_with_results_link_to_each_other_and_to_the_documentation(
     spec = importlib.util.spec_from_file_location("site_hooks", root / "docs/hooks.py")
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
-    for name in ("report.html", "explorer.html", "lab.html", "evidence.html"):
+    for name in ("report.html", "explorer.html", "lab.html", "evidence.html", "algorithms.html"):
         path = tmp_path / "results/report" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('<html><body class="x"><p>text</p></body></html>')

@@ -7,7 +7,8 @@ condition_columns <- c(
   "loss_direction", "competitor", "queue", "sender_delay_ms", "trace", "trace_back", "scheme",
   "video", "receive_buffer", "shaper", "sender_queue", "kernel", "parameters", "flows",
   "second_rate_mbit", "write_kib", "start_spread_s", "changes", "pauses", "loss_burst_packets",
-  "jitter_ms", "jitter_order", "reorder_percent", "reorder_ms", "duplicate_percent",
+  "jitter_ms", "jitter_order", "jitter_direction", "jitter_distribution",
+  "jitter_correlation_percent", "reorder_percent", "reorder_ms", "duplicate_percent",
   "ack_thinning", "ack_batch_ms", "data_batch_ms", "reverse_rate_mbit", "reverse_buffer_packets",
   "reverse_queue", "policer_mbit", "policer_burst_packets", "ecn", "mark_packets", "drop_list",
   "trace_start_s", "qdisc", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes",
@@ -21,8 +22,8 @@ condition_columns <- c(
 condition_words <- c(
   "algorithm", "path", "app", "offloads", "loss_direction", "competitor", "queue", "trace",
   "trace_back", "scheme", "video", "receive_buffer", "shaper", "sender_queue", "kernel",
-  "parameters", "flows", "changes", "pauses", "jitter_order", "reverse_queue", "ecn", "drop_list",
-  "qdisc", "sysctl", "sender_command", "receiver_command", "listens", "bring", "app_pattern",
-  "env", "testcase", "until", "competitor_sender_command", "competitor_receiver_command",
-  "competitor_listens", "image"
+  "parameters", "flows", "changes", "pauses", "jitter_order", "jitter_direction",
+  "jitter_distribution", "reverse_queue", "ecn", "drop_list", "qdisc", "sysctl", "sender_command",
+  "receiver_command", "listens", "bring", "app_pattern", "env", "testcase", "until",
+  "competitor_sender_command", "competitor_receiver_command", "competitor_listens", "image"
 )

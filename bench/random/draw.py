@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from losslab.campaign.instrument import image_of, kernel_of
+from losslab.emulation.path.jitter import Jitter
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, kernels
@@ -339,7 +340,7 @@ def _lasts(its: Condition) -> bool:
     shared = its.competitor != NONE or its.flows != NONE
     frame_kbit = 8e-3 * (its.mtu_bytes + 14)
     queue_ms = min(its.buffer_packets * frame_kbit / its.rate_mbit, QUEUE_MAX_MS) * shared
-    rtt_s = (max(rtts_ms) + its.jitter_ms + queue_ms) / 1e3
+    rtt_s = (max(rtts_ms) + Jitter().of(its).range_ms + queue_ms) / 1e3
     return bool(its.duration_s - its.warmup_s > 8 * rtt_s + (1.0 if shared else 0.1))
 
 

@@ -29,6 +29,8 @@ ReceiveBuffer: TypeAlias = Literal["linux", "linux-2mib", "large", "kernel"]
 Shaper: TypeAlias = Literal["link", "tbf", "htb-netem"]
 SenderQueue: TypeAlias = Literal["fq", "fq_codel"]
 JitterOrder: TypeAlias = Literal["kept", "mixed"]
+JitterDirection: TypeAlias = Literal["data", "both", "back"]
+JitterDistribution: TypeAlias = Literal["uniform", "normal"]
 ReverseQueue: TypeAlias = Literal["fifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red"]
 Ecn: TypeAlias = Literal["off", "on", "accurate", "kernel"]
 Listens: TypeAlias = Literal["receiver", "sender", "none"]
@@ -68,6 +70,9 @@ class Axes(TypedDict, total=False):
     loss_burst_packets: Number
     jitter_ms: Number
     jitter_order: JitterOrder | Text
+    jitter_direction: JitterDirection | Text
+    jitter_distribution: JitterDistribution | Text
+    jitter_correlation_percent: Number
     reorder_percent: Number
     reorder_ms: Number
     duplicate_percent: Number
@@ -144,6 +149,9 @@ class AxisLists(TypedDict, total=False):
     loss_burst_packets: Number | Iterable[Number]
     jitter_ms: Number | Iterable[Number]
     jitter_order: JitterOrder | Text | Iterable[JitterOrder | Text]
+    jitter_direction: JitterDirection | Text | Iterable[JitterDirection | Text]
+    jitter_distribution: JitterDistribution | Text | Iterable[JitterDistribution | Text]
+    jitter_correlation_percent: Number | Iterable[Number]
     reorder_percent: Number | Iterable[Number]
     reorder_ms: Number | Iterable[Number]
     duplicate_percent: Number | Iterable[Number]

@@ -64,6 +64,16 @@ CASES = {
         {"jitter_ms": 10}, "r2", [f"{NETEM} 15ms rate 1000gbit"],
         ["must have delay.jitter 0.005, found 0", "must spread over"],
     ),
+    "jitter of acknowledgements": (
+        {"jitter_ms": 80, "jitter_distribution": "normal", "jitter_direction": "both",
+         "jitter_correlation_percent": 25, "jitter_order": "mixed"},
+        "r2", [], [],
+    ),
+    "other correlation": (
+        {"jitter_ms": 80, "jitter_distribution": "normal", "jitter_correlation_percent": 25},
+        "r2", [f"{NETEM} 50ms 10ms 20% distribution normal rate 1000gbit"],
+        ["must have delay.correlation 0.25, found 0.2"],
+    ),
     "more reordering": (
         {"reorder_percent": 2}, "r2", [f"{EARLY_NETEM} delay 5ms reorder 20%"],
         ["must have reorder.reorder 0.02, found 0.2", "early packets must be 2 %"],

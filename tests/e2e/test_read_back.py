@@ -6,10 +6,13 @@ One guest creates and reads back the qdiscs of all conditions, without traffic. 
 
 import dataclasses
 import json
+import statistics
 
 import pytest
 
+from losslab.emulation.path import jitter
 from losslab.emulation.plan import make_plan
+from losslab.instrument import image
 from losslab.study.condition import AXES, BUFFER_MAX_PACKETS, QUEUES
 from tests.faults import kit
 from tests.unit.emulation.faketc import shown
@@ -45,6 +48,8 @@ Path("/mnt/out/found.json").write_text(json.dumps(found))
 # What an axis needs so that its ends are accepted.
 NEEDS = {
     "loss_burst_packets": {"loss_percent": 2}, "jitter_order": {"jitter_ms": 4},
+    "jitter_direction": {"jitter_ms": 4}, "jitter_distribution": {"jitter_ms": 4},
+    "jitter_correlation_percent": {"jitter_ms": 4},
     "reorder_ms": {"reorder_percent": 2, "rtt_ms": 2000},
     "policer_burst_packets": {"policer_mbit": 10}, "sender_delay_ms": {"rtt_ms": 10_000},
     "mark_packets": {"queue": "red-step", "buffer_packets": 200_000},
@@ -88,6 +93,18 @@ def test_ends_of_all_spans_read_back_as_planned(found):
     assert {name: its["wrong"] for name, its in found.items() if its["wrong"]} == {}
     ended = {name.split()[0] for name in found}
     assert set(SHAPING) - ended <= {*TEXTS, "second_rate_mbit"}
+
+
+def test_table_of_normal_jitter_is_that_of_the_distribution():
+    """iproute2's netem/normal.c: quantiles in units of 1/8192, to within one of them."""
+    [file] = (image.part().existing() / "root/usr/lib").glob("*/tc/normal.dist")
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    table = [int(word) for line in lines for word in line.split()]
+    assert len(table) == jitter.TABLE_ENTRIES
+    assert table[0] == -8192 * jitter.NORMAL_SIGMAS
+    for place, entry in enumerate(table[1:], 1):
+        quantile = statistics.NormalDist().inv_cdf((4 * place + 0.5) / 16384)
+        assert abs(entry - 8192 * quantile) <= 1
 
 
 def test_model_of_tc_prints_what_tc_prints(found):

@@ -86,7 +86,8 @@ def _early_s(condition: Condition, phases: list[schedule.Phase]) -> float:
     passed it before.
     """
     rtts_ms = [phase.values["rtt_ms"] for phase in phases]
-    early_s = (max(rtts_ms) - min(rtts_ms) + condition.jitter_ms + condition.data_batch_ms) / 1e3
+    jitter_ms = condition.jitter_ms * (2 if condition.jitter_direction == "both" else 1)
+    early_s = (max(rtts_ms) - min(rtts_ms) + jitter_ms + condition.data_batch_ms) / 1e3
     if condition.reorder_percent:
         early_s += condition.reorder_ms / 1e3
     late = (

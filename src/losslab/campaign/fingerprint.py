@@ -31,8 +31,11 @@ CONDITION, BACKEND, KERNEL = "condition", "backend", "kernel"
 IMAGES = ("image", "engine")
 TRACES, USER_FILES, OWN_MODULES = "traces", "user files", "own modules"
 DIGITS = 16
-# Axes of no feature that are younger than the first fingerprints.
-LATER = ("parameters", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes")
+# Axes that are younger than the first fingerprints of cells that have them.
+LATER = (
+    "parameters", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes",
+    "jitter_direction", "jitter_distribution", "jitter_correlation_percent",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,8 @@ class _Flights:
         """
         import numpy as np
 
+        if not times.size:  # the flow has no connection
+            return np.zeros(0, dtype=bool)
         rate = np.maximum(self.pacing_mbit, 1e-9) * 1e6 / 8 * self.sizes.payload_share
         span_s = np.maximum(self.rtt_s, PACED_PACKETS * self.sizes.segment_bytes / rate)
         end_s = np.minimum(self.t_s + span_s, times[-1])

@@ -57,6 +57,10 @@ FIRST_ENTRIES: dict[str, Any] = {
     "early_ms": 0.0, "duplicate_percent": 0.0, "policer_mbit": 0.0, "policer_burst_packets": 0,
     "ack_thinning": 1, "ecn": "off", "marking": False,
 }  # fmt: skip
+# Later entries of such a mechanism, which a plan has unless they are at these defaults.
+LATER_ENTRIES = {
+    "jitter_direction": "data", "jitter_distribution": "uniform", "jitter_correlation_percent": 0.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,10 @@ class PathSpec:
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""
         used = {
-            field.name: getattr(mechanism, field.name)
+            field.name: value
             for mechanism in self.mechanisms
             for field in fields(mechanism)
+            if (value := getattr(mechanism, field.name)) != LATER_ENTRIES.get(field.name)
         }
         entries = FIRST_ENTRIES | used
         return {} if entries == FIRST_ENTRIES else entries

@@ -47,6 +47,7 @@ TICK_NS = 64
 BUCKET_MAX_S = 274
 # netem's options that are times. tc prints both or neither.
 DELAY, JITTER = "delay.delay", "delay.jitter"
+CORRELATION = "delay.correlation"
 SLOT = ("slot.min-delay", "slot.max-delay")
 # Options that tc leaves out if they are 0 (netem_print_opt, tc/q_netem.c).
 OMITTED = (DELAY, "loss-random.loss", "duplicate.duplicate", "reorder.reorder")

@@ -203,6 +203,9 @@ class Condition:
     loss_burst_packets: float = OF_FEATURE
     jitter_ms: float = OF_FEATURE
     jitter_order: str = OF_FEATURE
+    jitter_direction: str = OF_FEATURE
+    jitter_distribution: str = OF_FEATURE
+    jitter_correlation_percent: float = OF_FEATURE
     reorder_percent: float = OF_FEATURE
     reorder_ms: float = OF_FEATURE
     duplicate_percent: float = OF_FEATURE

@@ -35,6 +35,7 @@ def test_w2_every_declared_rate_is_bounded(name):
         # Acknowledgements that were lost before the warm-up's end may come in the window.
         ({"loss_percent": 1, "loss_direction": "both"}, 5 * (1 + 0.2 / 0.5)),
         ({"jitter_ms": 50.0}, 5 * (1 + 0.05 / 0.5)),
+        ({"jitter_ms": 50.0, "jitter_direction": "both"}, 5 * (1 + 0.1 / 0.5)),
     ],
 )
 def test_what_passed_earlier_or_elsewhere_is_no_violation(changes, rate_mbit):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from losslab.campaign import fingerprint
+from losslab.emulation.plan import FIRST_ENTRIES, make_plan
 from losslab.instrument import image
 from tests.unit.study.test_condition import CONDITION
 
@@ -58,6 +59,18 @@ def test_every_value_of_a_condition_is_part_of_the_fingerprint():
     other = dataclasses.replace(condition, buffer_packets=condition.buffer_packets + 1)
     parts = [fingerprint.of(each, *rest).parts for each in (condition, other)]
     assert fingerprint.differences(*parts) == ["condition"]
+
+
+def test_cell_without_the_later_axes_keeps_its_fingerprint_and_its_plan():
+    """The digest is that of a version that did not have these axes."""
+    condition, *rest = CELLS["jitter"]
+    later = dataclasses.replace(condition, jitter_distribution="normal")
+    parts = [fingerprint.of(each, *rest).parts for each in (condition, later)]
+    assert fingerprint.differences(*parts) == ["condition"]
+    assert parts[0]["condition"] == "7174ff93d0e99f73"
+    entries = [make_plan(each, 7).path_spec.more() for each in (condition, later)]
+    assert entries[1] == entries[0] | {"jitter_distribution": "normal"}
+    assert entries[0].keys() == FIRST_ENTRIES.keys()
 
 
 def test_changed_part_changes_exactly_the_cells_that_use_it(campaign_folder, monkeypatch, tmp_path):

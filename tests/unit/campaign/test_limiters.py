@@ -207,6 +207,10 @@ def test_path_limits_only_in_the_phase_that_is_slow():
     }
 
 
+def test_flow_without_a_connection_has_no_limit():
+    assert shares(samples(10, 500, 24, port=40002)) == {}
+
+
 def test_shares_of_the_kernel_do_not_exceed_the_time_that_is_left():
     found = shares(samples(10, 500, 24), kernel={limiters.RECEIVER: 0.7, limiters.BUFFER: 0.7})
     assert found == {

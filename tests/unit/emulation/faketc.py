@@ -62,7 +62,8 @@ def ticks(rate_bytes, size):
 
 
 def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
-    options, values = {}, dict.fromkeys(("delay", "jitter", "loss", "duplicate", "reorder"), 0)
+    names = ("delay", "jitter", "correlation", "loss", "duplicate", "reorder")
+    options, values = {}, dict.fromkeys(names, 0)
     gap, gemodel = 0, None
     while words:
         word = words.pop(0)
@@ -72,6 +73,12 @@ def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
             values["delay"] = ns(words.pop(0))
             if words and words[0][0].isdigit():
                 values["jitter"] = ns(words.pop(0))
+            if words and words[0].endswith("%"):
+                values["correlation"] = share(words.pop(0))
+        elif word == "distribution":
+            assert words.pop(0) == "normal"
+            if not values["jitter"]:
+                raise RefusedError("distribution specified but no latency and jitter values")
         elif word == "loss":
             model = words.pop(0)
             if model == "random":
@@ -98,8 +105,8 @@ def _netem(words):  # noqa: PLR0912 -- one branch for each of its options
     if gap and not values["reorder"]:
         raise RefusedError("gap specified without reorder probability")
     if values["delay"]:
-        names = ("delay", "jitter")
-        options["delay"] = {name: g(values[name] / 1e9) for name in names} | {"correlation": 0}
+        options["delay"] = {name: g(values[name] / 1e9) for name in ("delay", "jitter")}
+        options["delay"]["correlation"] = g(values["correlation"] / U32)
     for name, key in (
         ("loss", "loss-random"), ("duplicate", "duplicate"), ("reorder", "reorder"),
     ):  # fmt: skip

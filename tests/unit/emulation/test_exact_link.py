@@ -103,6 +103,18 @@ def test_changes_less_than_1_ns_apart_are_refused():
     assert "at least 1 ns apart" in " ".join(condition.problems())
 
 
+@pytest.mark.parametrize(
+    ("rtt_ms", "changes"),
+    [(0.0, "at_s=1,rtt_ms=5"), (0.0, "at_s=1,rate_mbit=5"), (5.0, "at_s=1,rtt_ms=0")],
+)
+@pytest.mark.parametrize("shaper", ["link", "tbf"])
+def test_changes_of_a_path_that_has_no_delay_for_a_time_are_refused(rtt_ms, changes, shaper):
+    condition = dataclasses.replace(
+        CONDITION, loss_percent=0, rtt_ms=rtt_ms, changes=changes, shaper=shaper
+    )
+    assert "changes need an rtt_ms above 0 all the time" in " ".join(condition.problems())
+
+
 def test_settings_that_differ_are_found():
     made = link(bottleneck(), [LinkStep(0, 2_000_000), LinkStep(S, 1_000_000)])
     state = {"rates": {"r1-r2 1:": [[0, 2_000_000, 0, 9, 9, 0], [S, 1_000_000, 0, 1, 1, 0]]}}

@@ -146,6 +146,34 @@ def comment(action, root, tmp_path, monkeypatch):
     return SimpleNamespace(run=run, comments=comments, program=program)
 
 
+def test_comment_after_another_workflows_run_is_that_of_the_open_pull_request_of_its_commit(
+    comment, tmp_path, monkeypatch, capsys
+):
+    run = {
+        "id": 5, "head_sha": "0a1b2c", "head_branch": "my branch",
+        "head_repository": {"owner": {"login": "stranger"}},
+    }  # fmt: skip
+    (tmp_path / "event.json").write_text(json.dumps({"workflow_run": run}))
+    pulls, asked, call = [{"number": 6, "head": {"sha": "older"}}], [], comment.program.call
+
+    def answer(method, address, data=None):
+        if "/pulls?" not in address:
+            return call(method, address, data)
+        asked.append(address)
+        return pulls
+
+    monkeypatch.setattr(comment.program, "call", answer)
+    comment.run("first\n")
+    assert "No comment: the job is not of an open pull request" in capsys.readouterr().out
+    pulls.append({"number": 7, "head": {"sha": "0a1b2c"}})
+    comment.run("second\n")
+    assert asked[0] == "https://api/repos/me/tcp/pulls?state=open&head=stranger%3Amy+branch"
+    [made] = comment.comments
+    assert "second" in made["body"]
+    assert "Commit 0a1b2c." in made["body"]
+    assert "/actions/runs/5)" in made["body"]
+
+
 def test_later_report_replaces_the_comment_of_the_earlier_one(comment, capsys):
     comment.comments += [{"body": "> <!-- losslab check: a", "url": "", "html_url": ""}] * 150
     comment.run("first\n")

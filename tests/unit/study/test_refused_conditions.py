@@ -22,6 +22,8 @@ REFUSED = r"""
 : loss_percent=1e-9 | reorder_percent=1e-9 | duplicate_percent=1e-9 | rtt_ms=1e-6 | jitter_ms=1e-6
 : sender_delay_ms=1e-6 | policer_mbit=1e-6 | flows=cubic second_rate_mbit=1e-6
 : video=128x64 | mark_packets=30 | loss_burst_packets=5 | jitter_order=mixed
+: jitter_direction=both | jitter_distribution=normal | jitter_correlation_percent=25
+: jitter_ms=5 jitter_correlation_percent=100
 : policer_burst_packets=5 | buffer_packets=20 queue=red-step | trace_back=cellular
 : trace_start_s=1 | trace_start_s=1 trace=cellular | second_rate_mbit=10
 : policer_mbit=0.01 policer_burst_packets=10000 | rtt_ms=0.44 sender_delay_ms=0.5

@@ -186,10 +186,13 @@ class Schedule(Mechanism):
                 link(bottleneck(), self.link_steps(condition, 0))
             except LosslabError as error:
                 yield f"changes must be at least 1 ns apart: {error.message}"
+        if any(phase.values["rtt_ms"] == 0 for phase in phases):
+            yield (
+                "changes need an rtt_ms above 0 all the time, because a path without delay has no "
+                "netem"
+            )
         for phase in phases[1:]:
-            if phase.values["rtt_ms"] == 0:
-                yield "changes must keep rtt_ms above 0, because a path without delay has no netem"
-            else:
+            if phase.values["rtt_ms"] > 0:
                 where = f"changes, from {phase.begin_s:g} s: "
                 values = phase.values | {"changes": NONE}
                 in_phase = type(condition).from_json(condition.to_json() | values)

@@ -21,14 +21,22 @@ from losslab.campaign.instrument import at_first_use, instrument, kernel_of, req
 from losslab.campaign.results import Replicate, write_json
 from losslab.errors import LosslabError
 from losslab.instrument import built, kernels, kernelsource
-from losslab.reading import UsageError, out_file, out_folder, read_json, whole_option, write_text
+from losslab.reading import (
+    UsageError,
+    out_file,
+    out_folder,
+    read_json,
+    read_text,
+    whole_option,
+    write_text,
+)
 from losslab.study import studyfiles
 from losslab.study.condition import DEFAULT_KERNEL, Condition
 from losslab.study.schemas import check_schema
-from losslab.tools.conform import page, suite
+from losslab.tools.conform import binding, page, suite
 from losslab.tools.conform.judge import VERDICTS
 from losslab.tools.conform.runs import QUIC, Attempt, Result, Runs, judged, loses_at_random
-from losslab.tools.conform.spans import Spans
+from losslab.tools.conform.spans import Spans, family_of
 from losslab.tools.conform.suite import Case
 
 FORMAT = 1
@@ -58,6 +66,15 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--seeds", type=whole_option("seeds", 1), metavar="N",
         help="runs of each case, with the seeds 1 to N (default 1); the worst verdict counts. Of a "
         "case over scenarios: runs of each cell (default: the suite's)",
+    )  # fmt: skip
+    command.add_argument(
+        "--seeds-of", default="", metavar="TEXT",
+        help="draw the seeds of cases over scenarios from this text, such as a commit",
+    )  # fmt: skip
+    command.add_argument(
+        "--text", type=Path, metavar="FILE",
+        help="compare the draft's text (Markdown) with the one that the cases were written for, "
+        "and list the cases to read again; measures nothing",
     )  # fmt: skip
     command.add_argument(
         "--full", action="store_true", help="use the scenarios' full form, more and longer runs"
@@ -103,9 +120,16 @@ def add_commands(parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _conform(options: argparse.Namespace) -> int:
     selected = suite.load(options.suite)
     cases = suite.cases(selected, options.case, options.cell)
+    if options.text:
+        return _compare_text(selected, read_text(options.text))
     if options.algorithm is None:
         print(listing(selected, cases))
         return 0
+    return _judge(options, selected, cases)
+
+
+def _judge(options: argparse.Namespace, selected: dict[str, Any], cases: list[Case]) -> int:
+    """Run and judge cases, write and print the results, and return the exit status."""
     cellspec.require_algorithms([options.algorithm])
     axes = {"algorithm": options.algorithm}
     axes |= {"kernel": options.kernel} if options.kernel != DEFAULT_KERNEL else {}
@@ -123,13 +147,14 @@ def _conform(options: argparse.Namespace) -> int:
         return 0
     form = studyfiles.FULL if options.full else studyfiles.QUICK
     spanning = [case for case in cases if case.spans]
-    if (options.full or options.estimate) and not spanning:
+    of_scenarios = [name for name in ("full", "estimate", "seeds_of") if getattr(options, name)]
+    if of_scenarios and not spanning:
         raise UsageError(
-            f"--{'full' if options.full else 'estimate'} needs cases over scenarios, found none "
+            f"--{of_scenarios[0].replace('_', '-')} needs cases over scenarios, found none "
             f"among those of {options.suite}",
             hint="`losslab conform rfc9743` lists such cases",
         )
-    spans = Spans.of(selected, spanning, axes, form, options.seeds)
+    spans = Spans.of(selected, spanning, axes, form, options.seeds, family_of(options.seeds_of))
     if not options.change:  # a changed kernel is built below
         require_built([*conditions, *(each.condition for each in spans.cells.values())])
     if spanning:
@@ -168,6 +193,14 @@ def _conform(options: argparse.Namespace) -> int:
         f"with {out / RECORD} if the change is meant",
     )  # fmt: skip
     return 0
+
+
+def _compare_text(selected: Mapping[str, Any], text: str) -> int:
+    """Print which cases to read again, because their sections of the text have changed."""
+    lines = binding.differences(selected, text)
+    count = len(selected["text"]["sections"])
+    print("\n".join(lines) or f"{count} sections are as the cases were written for")
+    return int(bool(lines))
 
 
 def _write_pages(
@@ -230,6 +263,7 @@ def record(
         "algorithm": options.algorithm,
         "kernel": options.kernel,
         **({"cell": options.cell} if options.cell else {}),
+        **({"seeds_of": options.seeds_of} if options.seeds_of else {}),
         "change": list(options.change),
         "losslab": __version__,
         "cases": rows,

@@ -1,10 +1,12 @@
 """Cases that span the cells of scenarios: their runs, and their verdicts (campaign/criteria.py).
 
-The runs have the seeds of a campaign, so the numbers are those of a report with the same form.
+The runs have the seeds of a campaign, so the numbers are those of a report with the same form,
+unless another family of seeds is asked for.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +20,7 @@ from losslab.emulation.app import apps
 from losslab.repository import ROOT
 from losslab.study import design, parameters, studyfiles
 from losslab.study.axes import NONE
-from losslab.study.condition import seed_of
+from losslab.study.condition import FIRST_FAMILY, seed_of
 from losslab.study.design import Cell
 from losslab.tools.conform.judge import verdict_of
 from losslab.tools.conform.runs import Result, Runs
@@ -37,6 +39,7 @@ class Spans:
     own: Mapping[str, str]  # axes of the algorithm
     cells: Mapping[str, Cell] = field(default_factory=dict)
     seeds: int | None = None  # runs of each cell; None: as the suite says
+    family: int = FIRST_FAMILY  # of the seeds
 
     @staticmethod
     def of(
@@ -45,10 +48,11 @@ class Spans:
         axes: Mapping[str, str],
         form: str,
         seeds: int | None,
+        family: int = FIRST_FAMILY,
     ) -> Spans:
         """Plan the cells of cases in a form of the suite."""
         own = {"algorithm": axes["algorithm"], "parameters": NONE}
-        spans = Spans(suite, cases, own | parameters.resolved(axes), seeds=seeds)
+        spans = Spans(suite, cases, own | parameters.resolved(axes), seeds=seeds, family=family)
         others = [check.get("against", {}).get("algorithm") for _, check in spans.checks()]
         algorithms = list(dict.fromkeys([axes["algorithm"], *filter(None, others)]))
         blocks = studyfiles.blocks(suite, algorithms, studyfiles.own_kernels(ROOT))
@@ -89,7 +93,8 @@ class Spans:
     def seeds_of(self, name: str) -> list[int]:
         """Return the seeds of a cell's runs."""
         cell = self.cells[name]
-        return [seed_of(cell.condition, n) for n in range(self.seeds or cell.stopping.minimum)]
+        count = self.seeds or cell.stopping.minimum
+        return [seed_of(cell.condition, number, self.family) for number in range(count)]
 
     def minutes(self, cores: int) -> float:
         """Return the estimated time of all runs in min."""
@@ -152,6 +157,13 @@ class Spans:
         command = runs.command(condition, seed, case.name)
         folder = str(runs.folder(condition, seed))
         return result | {"seed": seed, "command": command, "folder": folder}
+
+
+def family_of(words: str) -> int:
+    """Draw a family of seeds from a text, such as a commit; without one, return the first."""
+    if not words:
+        return FIRST_FAMILY
+    return FIRST_FAMILY + 1 + int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
 
 
 def text(row: Row) -> str:

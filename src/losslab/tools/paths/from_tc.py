@@ -6,9 +6,11 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
 from losslab.emulation import mechanism, shaping
+from losslab.emulation.path.jitter import NORMAL, NORMAL_SIGMAS
 from losslab.emulation.qdiscs import DUALPI2
 from losslab.reading import UsageError, shown
 from losslab.study.axes import OWN, short
@@ -49,12 +51,15 @@ REASONS = {
     "maxrate": "no limit of a flow's pacing rate",
 }
 LOSSES = ("loss_percent", "loss_burst_packets")
+JITTERS = (
+    "jitter_ms", "jitter_order", "jitter_distribution", "jitter_correlation_percent",
+)  # fmt: skip
 ONE_BRANCH = "all packets take one path"
 ONLY_FORWARD = "only the forward path has it"
 OF_BACK = ("ack_thinning", "ack_batch_ms")
 # Words of filters for all packets, and of the one that ACK thinning has.
 EVERY_PACKET = (" matchall ", " u32 0 0 ", " 0.0.0.0/0 ", " determ ")
-MORE = ("delay", "loss", "duplicate", "reorder")  # a second value is a correlation
+MORE = ("loss", "duplicate", "reorder")  # a second value is a correlation
 QUEUES = ("pfifo", "bfifo", "codel", "fq_codel", "pie", "cake", "red", DUALPI2)
 # Queues of the kernel that only the axis qdisc has, and those whose options it can have.
 OWN_QUEUES = ("fq", "sfq", "fq_pie", "pfifo_head_drop")
@@ -75,7 +80,7 @@ AXIS_OF = {
 HOSTS_MAX = 20  # hosts of a program whose pairs are compared
 OF_BOTTLENECK = ("rate_mbit", "queue", "buffer_packets")  # of the reverse one: `reverse_` before
 GROUPS = (
-    ("jitter_ms", "jitter_order"), ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
+    ("duplicate_percent",), ("reorder_percent", "reorder_ms"),
     ("policer_mbit", "policer_burst_packets"), ("sender_queue",), ("data_batch_ms",),
 )  # fmt: skip
 
@@ -390,27 +395,8 @@ class Reading:
     # Qdiscs.
 
     def _netem(self, d: Direction, node: Node) -> None:
-        none = (0.0, "")
-        delay_s, text = self._pop(node, "delay", TIMES) or none
-        around_s, more = self._pop(node, "delay", TIMES) or none
-        delay_ms, around_ms = delay_s * 1e3, around_s * 1e3
-        if "distribution" in node.options:
-            around_ms = round(around_ms * math.sqrt(3), 3)
-            reason = "uniform jitter instead, with the same mean and standard deviation"
-            self._leave(node, " ".join(["distribution", *node.options.pop("distribution")]), reason)
         rate, rate_text = self._pop(node, "rate", RATES) or (math.inf, "")
-        if around_ms > delay_ms:
-            self.left.append((more, "its jitter must be at most its delay"))
-            around_ms = 0.0
-        if around_ms:
-            order = "kept" if rate_text else "mixed"
-            d.set([more], jitter_ms=_round(2 * around_ms), jitter_order=order)
-            if order == "mixed":
-                self.traps.append(f"{more}: netem's jitter reorders packets unless it has a rate")
-        smallest_ms = delay_ms - around_ms
-        d.delay_ms += smallest_ms
-        if text:
-            d.words.setdefault("rtt_ms", []).append(text)
+        delay_ms, smallest_ms = self._delay(d, node, in_order=bool(rate_text))
         self._loss(d, node)
         self._axis(d, node, "duplicate", PERCENT, "duplicate_percent")
         reorder = self._pop(node, "reorder", PERCENT)
@@ -431,6 +417,46 @@ class Reading:
         if slow:
             self._rate(d, rate, rate_text)
         self._rest(node)
+
+    def _delay(self, d: Direction, node: Node, in_order: bool) -> tuple[float, float]:
+        """Set the delay and its jitter; return the mean and the smallest delay in ms."""
+        none = (0.0, "")
+        delay_s, text = self._pop(node, "delay", TIMES) or none
+        around_s, more = self._pop(node, "delay", TIMES) or none
+        correlation, correlated = self._pop(node, "delay", PERCENT) or none
+        delay_ms, around_ms, distribution = delay_s * 1e3, around_s * 1e3, "uniform"
+        if shape := node.options.pop("distribution", []):
+            text_of_shape = " ".join(["distribution", *shape])
+            if shape == [NORMAL] and 0 < NORMAL_SIGMAS * around_ms <= delay_ms:
+                around_ms, distribution = NORMAL_SIGMAS * around_ms, NORMAL
+                more += f" {text_of_shape}"
+            else:
+                reason = "uniform jitter instead, with the same mean and standard deviation"
+                if shape == [NORMAL] and around_ms:
+                    at_once = 100 * NormalDist().cdf(-delay_ms / around_ms)
+                    reason += f": netem would send {at_once:.2g} % of the packets without a delay"
+                self._leave(node, text_of_shape, reason)
+                around_ms = round(around_ms * math.sqrt(3), 3)
+        if around_ms > delay_ms:
+            self.left.append((more, "its jitter must be at most its delay"))
+            around_ms = 0.0
+        if around_ms:
+            values = (_round(2 * around_ms), "kept" if in_order else "mixed", distribution)
+            words = [more, correlated] if correlation else [more]
+            d.set(words, **dict(zip(JITTERS, (*values, correlation), strict=True)))
+            if not in_order:
+                self.traps.append(f"{more}: netem's jitter reorders packets unless it has a rate")
+            if correlation:
+                self.traps.append(
+                    f"{correlated}: netem keeps almost nothing of this correlation, as here"
+                )
+        elif correlated:
+            self._unused(correlated, "there is no jitter")
+        smallest_ms = delay_ms - around_ms
+        d.delay_ms += smallest_ms
+        if text:
+            d.words.setdefault("rtt_ms", []).append(text)
+        return delay_ms, smallest_ms
 
     def _loss(self, d: Direction, node: Node) -> None:
         words = node.options.pop("loss", [])
@@ -585,14 +611,17 @@ class Reading:
             if name in sender.values and name not in f.values:
                 f.set(sender.said(name), **{name: sender.values[name]})
         self._settle(f.among("rate_mbit"), f.said("rate_mbit"))
-        # On the reverse path, which has no jitter, the mean delay counts.
-        back_ms = back.delay_ms + back.values.get("jitter_ms", 0.0) / 2
+        # If the reverse path has other jitter, which is left out, its mean delay counts.
+        ours, theirs = f.among(*JITTERS), back.among(*JITTERS)
+        other_ms = theirs.get("jitter_ms", 0.0) / 2 if ours and ours != theirs else 0.0
+        back_ms = back.delay_ms + other_ms
         parts = [ms for ms in (f.delay_ms, back_ms, sender.delay_ms) if ms]
         words = [word for d in (f, back, sender) for word in d.said("rtt_ms")]
         how = f"one-way delays of {' + '.join(f'{ms:g}' for ms in parts)} ms"
         self._settle({"rtt_ms": _round(sum(parts))} if parts else {}, words, how)
         self._bottlenecks(f, back, sender)
-        self._losses(sender if sender.values.get("loss_percent") else f, back)
+        self._both(LOSSES, sender if sender.values.get("loss_percent") else f, back)
+        self._both(JITTERS, f, back)
         delay_ms = _round(sender.delay_ms)
         self._settle({"sender_delay_ms": delay_ms} if delay_ms else {}, sender.said("rtt_ms"))
         groups = [(f, group) for group in GROUPS] + [(sender, ("sender_queue",))]
@@ -602,7 +631,7 @@ class Reading:
         of_back = {*OF_BACK, "data_batch_ms", *(() if loop else OF_BOTTLENECK)}
         elsewhere = (
             (f, {*f.values} - {"ack_thinning"}, "only the reverse path has it"),
-            (back, both | of_back, ONLY_FORWARD),
+            (back, both | of_back | {*JITTERS}, ONLY_FORWARD),
             (sender, both, "losslab has it on a router, where TCP does not see it"),
         )
         for d, used, reason in elsewhere:
@@ -672,17 +701,21 @@ class Reading:
                 default = short(AXES[name].default or 0)
                 self.traps.append(f"the lines do not set {name}, so it is {default}")
 
-    def _losses(self, f: Direction, back: Direction) -> None:
-        ours, theirs, words = f.among(*LOSSES), back.among(*LOSSES), back.said(*LOSSES)
+    def _both(self, names: Sequence[str], f: Direction, back: Direction) -> None:
+        """Set axes of losses or jitter, which are in one direction or the same in both."""
+        ours, theirs, words = f.among(*names), back.among(*names), back.said(*names)
+        kind = names[0].partition("_")[0]
         if ours and ours == theirs:
-            both = list(dict.fromkeys([*f.said(*LOSSES), *words]))
-            self._settle(ours | {"loss_direction": "both"}, both)
-            self.traps.append("loss in both directions also drops acknowledgements")
+            both = list(dict.fromkeys([*f.said(*names), *words]))
+            self._settle(ours | {f"{kind}_direction": "both"}, both)
+            if names == LOSSES:
+                self.traps.append("loss in both directions also drops acknowledgements")
         elif ours:
-            self._settle(ours, f.said(*LOSSES))
-            self.left += [(each, "loss is in one direction, or the same in both") for each in words]
+            self._settle(ours, f.said(*names))
+            reason = f"{kind} is in one direction, or the same in both"
+            self.left += [(each, reason) for each in words]
         else:
-            self._settle(theirs and theirs | {"loss_direction": "back"}, words)
+            self._settle(theirs and theirs | {f"{kind}_direction": "back"}, words)
 
     def _limits(self, d: Direction) -> None:
         """Set the buffer from the limits of netem, which count the packets in the delay, too."""

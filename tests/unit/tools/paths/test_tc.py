@@ -76,6 +76,9 @@ def conditions(draw):
         "mark_packets": st.integers(1, 90),
         "jitter_ms": st.integers(1, 1_000_000).map(lambda n: n / 1000),
         "jitter_order": st.sampled_from(["kept", "mixed"]),
+        "jitter_direction": st.sampled_from(["data", "both", "back"]),
+        "jitter_distribution": st.sampled_from(["uniform", "normal"]),
+        "jitter_correlation_percent": st.integers(1, 99).map(float),
         "duplicate_percent": st.integers(1, 99).map(float),
         "reorder_percent": st.integers(1, 99).map(float),
         "reorder_ms": st.integers(10, max(10, rtt_us // 2)).map(lambda n: n / 1000),
@@ -94,6 +97,8 @@ def conditions(draw):
     values = {name: draw(choices[name]) for name in names}
     if "qdisc" in values:
         values["queue"] = "own"
+    if any(name.startswith("jitter_") for name in values):
+        values.setdefault("jitter_ms", 7.001)
     # Axes without an effect.
     for name, needed in (("loss_direction", "loss_percent"), ("reorder_ms", "reorder_percent")):
         if needed not in values:
@@ -164,6 +169,10 @@ tc qdisc add dev eth2 root netem delay 5ms limit 100000 loss {}
 """
 
 
+JITTER = """
+tc qdisc add dev eth1 root netem delay {} limit 100000
+tc qdisc add dev eth2 root netem delay {} limit 100000
+"""
 TBF = """
 tc qdisc add dev eth0 root handle 1: tbf rate 9mbit burst 3028 limit 3028
 tc qdisc add dev eth0 parent 1:1 """
@@ -205,6 +214,26 @@ READ = {
     "another loss of the reverse direction is left out": (
         PAIR.format("2%"), {"loss_percent": 1.0, "rtt_ms": 25.0}, ["netem loss 2%"]
     ),
+    "two interfaces have the same jitter": (
+        JITTER.format("100ms 20ms 25% distribution normal", "90ms 20ms 25% distribution normal"),
+        {"rtt_ms": 30.0, "jitter_ms": 160.0, "jitter_order": "mixed", "jitter_direction": "both",
+         "jitter_distribution": "normal", "jitter_correlation_percent": 25.0}, [],
+    ),
+    "other jitter of the reverse direction is left out": (
+        JITTER.format("50ms 5ms distribution normal", "30ms 5ms"),
+        {"rtt_ms": 60.0, "jitter_ms": 40.0, "jitter_order": "mixed",
+         "jitter_distribution": "normal"},
+        ["netem delay ... 5ms"],
+    ),
+    "only the reverse direction has jitter": (
+        JITTER.format("10ms", "30ms 5ms rate 1tbit"),
+        {"rtt_ms": 35.0, "jitter_ms": 10.0, "jitter_direction": "back"}, [],
+    ),
+    "normal jitter that would be below 0 is uniform": (
+        "tc qdisc add dev eth0 root netem delay 50ms 20ms distribution normal limit 100000",
+        {"rtt_ms": 15.359, "jitter_ms": 69.282, "jitter_order": "mixed"},
+        ["netem distribution normal"],
+    ),
     "a change of netem keeps its rate": (
         f"{NETEM}tc qdisc change dev eth0 root netem delay 1ms limit 100",
         {"rate_mbit": 8.0, "rtt_ms": 1.0, "buffer_packets": 99},
@@ -229,6 +258,14 @@ def test_lines_are_read_as_axes(subject):
     lines, expected, without = READ[subject]
     reading = found(lines)
     assert (axes(reading.condition), left(reading)) == (expected, without)
+
+
+def test_share_of_packets_that_netem_would_not_delay_is_stated():
+    """The normal distribution has 0.62 % below -2.5 standard deviations."""
+    line = "tc qdisc add dev eth0 root netem delay 50ms 20ms distribution normal limit 100000"
+    [(_, why)] = found(line).left
+    assert why.endswith("netem would send 0.62 % of the packets without a delay")
+    assert "keeps almost nothing" in " ".join(found(line.replace("20ms", "2ms 5%")).traps)
 
 
 DOCSIS = """
@@ -604,7 +641,8 @@ FORMS = {
     ),
     "pumba": (
         "pumba netem --duration 5m --interface eth1 delay --time 500 --jitter 50 server",
-        {"rtt_ms": 450.0, "jitter_ms": 100.0, "jitter_order": "mixed"},
+        {"rtt_ms": 450.0, "jitter_ms": 100.0, "jitter_order": "mixed",
+         "jitter_correlation_percent": 20.0},
     ),
     "pumba's loss": ("docker run gaiaadm/pumba netem loss --percent 3 db", {"loss_percent": 3.0}),
 }  # fmt: skip
