@@ -27,14 +27,21 @@ LOOPBACKS = (0, 108)  # four bytes with the address family
 PPP_LINKS = (9, 50)
 NAMES = {
     105: "IEEE 802.11", 119: "IEEE 802.11", 127: "IEEE 802.11", 187: "Bluetooth", 189: "USB",
-    195: "IEEE 802.15.4", 201: "Bluetooth", 220: "USB", 239: "log of netfilter", 253: "netlink",
+    10: "FDDI", 195: "IEEE 802.15.4", 201: "Bluetooth", 220: "USB", 239: "log of netfilter",
+    253: "netlink",
 }  # fmt: skip
 
 Packet = tuple[float, int, bytes, int]  # s, link type, kept bytes, bytes on the wire
 Blocks = tuple[tuple[int, int], ...]  # of SACK, RFC 2018
-Segment = tuple[float, bytes, bytes, int, int, int, int, Blocks]
+Segment = tuple[float, bytes, bytes, int, int, int, int, Blocks, int]
 SYN, ACK = 0x02, 0x10  # flags of TCP
 SACK = 5  # an option of TCP
+# Headers of IPv6 before TCP: options of each hop, which BIG TCP has, routing and the destination.
+EXTENSIONS = (0, 43, 60)
+PROTOCOLS = {1: "ICMP", 17: "UDP", 47: "GRE", 58: "ICMPv6", 132: "SCTP"}
+# A copy of a packet, as from several interfaces, comes within this time.
+COPY_S = 0.2
+COPIES = "that are copies"
 
 
 def is_capture(data: bytes) -> bool:
@@ -45,45 +52,106 @@ def is_capture(data: bytes) -> bool:
 def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment]:
     """Yield the TCP segments: time, source, target, sequence, acknowledged number, bytes of data.
 
-    The last values are the flags and the blocks of SACK. `skipped` counts other packets by what
-    they are.
+    The last values are the flags, the blocks of SACK and the window without its scale. `skipped`
+    counts other packets by what they are. A packet that the capture has several times, as one of
+    `-i any`, counts once. A SYN with another number begins a new connection, whose ends differ from
+    those of the one before.
     """
+    seen: dict[bytes, tuple[float, bytes]] = {}
+    opened: dict[tuple[bytes, ...], tuple[int, int]] = {}  # its SYN's number, and the count
     for at_s, link, frame, wire in _packets(data, where):
-        cut = wire - len(frame)
         ip, why = _ip(link, frame)
         if ip is None:
             skipped[why] += 1
             continue
-        total = 0
-        if len(ip) >= 20 and ip[0] >> 4 == 4:
-            header, total = 4 * (ip[0] & 15), int.from_bytes(ip[2:4])
-            protocol, ends = ip[9], (ip[12:16], ip[16:20])
-            if int.from_bytes(ip[6:8]) & 0x1FFF:
-                skipped["that are later fragments"] += 1
-                continue
-        elif len(ip) >= 40 and ip[0] >> 4 == 6:
-            header, total = 40, int.from_bytes(ip[4:6])
-            total += 40 * bool(total)
-            protocol, ends = ip[6], (ip[8:24], ip[24:40])
-        else:
-            skipped["cut too short"] += 1
+        tcp, ends, octets, why = _tcp(ip, wire - len(frame))
+        if tcp is None or _is_copy(ip, tcp, ends, at_s, seen):
+            skipped[why or COPIES] += 1
             continue
-        # A segment that the interface cuts (TSO) may have no length of its own.
-        total = total or len(ip) + cut
-        tcp = ip[header:]
-        if protocol != TCP:
-            skipped[{17: "of UDP", 1: "of ICMP", 58: "of ICMPv6", 47: "of GRE"}.get(
-                protocol, f"of the IP protocol {protocol}")] += 1  # fmt: skip
-            continue
-        if len(tcp) < 20:
-            skipped["cut too short"] += 1
-            continue
-        _, _, begin, acked, size, flags = struct.unpack_from("!HHIIBB", tcp)
-        octets = max(0, total - header - 4 * (size >> 4))
+        _, _, begin, acked, size, flags, window = struct.unpack_from("!HHIIBBH", tcp)
         if not octets:
             skipped["of TCP without data"] += 1
         sacked = _sacked(tcp[20 : 4 * (size >> 4)]) if size >> 4 > 5 else ()
-        yield at_s, ends[0] + tcp[:2], ends[1] + tcp[2:4], begin, acked, octets, flags, sacked
+        source, target = ends[0] + tcp[:2], ends[1] + tcp[2:4]
+        pair = (min(source, target), max(source, target))
+        first, count = opened.get(pair, (begin, 0))
+        if flags & SYN and not flags & ACK and (pair not in opened or first != begin):
+            count += pair in opened
+            opened[pair] = begin, count
+        number = count.to_bytes(4) * bool(count)
+        yield at_s, source + number, target + number, begin, acked, octets, flags, sacked, window
+
+
+def _tcp(ip: bytes, cut: int) -> tuple[bytes | None, tuple[bytes, bytes], int, str]:
+    """Return the TCP header, the addresses and the bytes of data of an IP packet.
+
+    Instead of a header, None with what the packet is. `cut` bytes of it are not in the capture.
+    """
+    if len(ip) >= 20 and ip[0] >> 4 == 4:
+        header, total = 4 * (ip[0] & 15), int.from_bytes(ip[2:4])
+        protocol, ends = ip[9], (ip[12:16], ip[16:20])
+        if int.from_bytes(ip[6:8]) & 0x1FFF:
+            return None, ends, 0, "that are later fragments"
+    elif len(ip) >= 40 and ip[0] >> 4 == 6:
+        header, total = 40, int.from_bytes(ip[4:6])
+        total += 40 * bool(total)
+        protocol, ends = ip[6], (ip[8:24], ip[24:40])
+        while protocol in EXTENSIONS and len(ip) >= header + 8:
+            protocol, header = ip[header], header + 8 * (ip[header + 1] + 1)
+    else:
+        return None, (b"", b""), 0, "cut too short"
+    if protocol != TCP:
+        name = PROTOCOLS.get(protocol, f"the IP protocol {protocol}")
+        return None, ends, 0, f"of {name}"
+    tcp = ip[header:]
+    if len(tcp) < 20:
+        return None, ends, 0, "cut too short"
+    # A segment that the interface cuts (TSO) may have no length of its own.
+    total = total or len(ip) + cut
+    return tcp, ends, max(0, total - header - 4 * (tcp[12] >> 4)), ""
+
+
+def _is_copy(
+    ip: bytes, tcp: bytes, ends: tuple[bytes, bytes], at_s: float,
+    seen: dict[bytes, tuple[float, bytes]],
+) -> bool:  # fmt: skip
+    """Return whether a packet is in the capture already, and keep it in `seen`.
+
+    Its identification in IPv4 and its TCP header are the same; a retransmission has another.
+    """
+    if ip[0] >> 4 != 4 or not any(ip[4:6]):
+        return False
+    packet = ip[4:6] + b"".join(ends)
+    before_s, same = seen.get(packet, (0.0, b""))
+    if same == tcp[:16] and abs(at_s - before_s) <= COPY_S:
+        return True
+    seen[packet] = at_s, tcp[:16]
+    return False
+
+
+def refuse_other(data: bytes, where: str) -> None:
+    """Raise UsageError if a file is neither a capture in a known format nor text."""
+    snoop = data.startswith(b"snoop\0")
+    if snoop or b"\0" in data[:4096]:
+        raise UsageError(
+            f"{where} must be text, or a capture in the format pcap or pcapng, found "
+            + ("a capture of snoop" if snoop else "other bytes"),
+            hint=f"if it is a capture, convert it: `editcap -F pcap {where} capture.pcap`",
+        )
+
+
+def instead(skipped: Counter[str]) -> str:
+    """Return what a capture has that is not used, the most first; empty without any."""
+    return ", ".join(
+        f"{count} packet{'s' * (count != 1)} {why}" for why, count in skipped.most_common(5)
+    )
+
+
+def copies_note(skipped: Counter[str]) -> list[str]:
+    """Return the note on packets that a capture has several times, if there is any."""
+    count = skipped[COPIES]
+    return [f"packets that the capture has several times, as from several interfaces, count once: "
+            f"{count} copies"] * bool(count)  # fmt: skip
 
 
 def _sacked(options: bytes) -> Blocks:

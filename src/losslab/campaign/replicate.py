@@ -130,20 +130,22 @@ def attempt(
     `measure` runs the job in a folder. It may change `inputs_of_run` before it returns.
     """
     started, manifest, wall_s, cpu_s = datetime.now(UTC), dict[str, Any](), None, None
+    warned: list[str] = []
     modules = _modules(Condition.from_json(inputs_of_run["cell"]), instrument.where)
     printed = functools.partial(csource.printed, modules=modules)
     with results.whole_folder(out) as folder, own_folder(out.parent, results.PARTIAL) as job_folder:
         try:
             outcome = measure(job_folder)
             summary = outcome.result["summary"]
+            warned = kernelmessages.violations(
+                outcome.result.get("messages"), _console(job_folder), printed
+            )
             violations = [
                 *outcome.result["reasons"],
                 *undeclared(summary),
                 *out_of_range(summary),
                 *above_links(summary, Condition.from_json(inputs_of_run["cell"])),
-                *kernelmessages.violations(
-                    outcome.result.get("messages"), _console(job_folder), printed
-                ),
+                *warned,
             ]
             kept = ("plan", "summary", "observed", "machine")
             manifest |= {key: outcome.result[key] for key in kept}
@@ -165,7 +167,8 @@ def attempt(
         if sources := kept_algorithms(Condition.from_json(inputs_of_run["cell"]), instrument.where):
             results.write_json(sources, folder / results.ALGORITHMS_FILE)
         manifest = inputs_of_run | manifest | {"valid": not violations, "reasons": violations}
-        console = _of_modules(job_folder, printed) + _console(job_folder)
+        # A warning may be of the boot, of which a console has what a module printed otherwise.
+        console = _of_boot(job_folder, list if warned else printed) + _console(job_folder)
         if console and (violations or MESSAGE.search(console)):
             (folder / CONSOLE_FILE).write_text(console)
         of_host = host(started, wall_s, cpu_s, earlier_violations, instrument.kernel_sha256)
@@ -201,8 +204,8 @@ def _console(job_folder: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _of_modules(job_folder: Path, printed: Callable[[Sequence[str]], list[str]]) -> str:
-    """Return what the user's modules printed before the run, such as when they began."""
+def _of_boot(job_folder: Path, printed: Callable[[Sequence[str]], list[str]]) -> str:
+    """Return what was printed before the run, such as by the user's modules when they began."""
     path = job_folder / BOOT_LOG
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     return "".join(f"{line}\n" for line in printed(lines))

@@ -54,14 +54,18 @@ HOOKS = ("cong_control", "pkts_acked", "cong_avoid", "get_info")
 OPS = re.compile(
     r"(?:static\s+|const\s+)*struct\s+tcp_congestion_ops\s+\w+[^={};()]*=\s*\{.*?\}\s*;", re.DOTALL
 )
+# Of a module; a kernel warns of two in files that are one part of it.
+VERSION = re.compile(r"\bMODULE_VERSION\s*\([^()\n]*\)\s*;")
 EXPORTED = re.compile(r"\bEXPORT_SYMBOL(?:_GPL)?\s*\(\s*(\w+)\s*\)")
 INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 OLD_CLOCK = re.compile(r"\btcp_time_stamp\b(?!\s*\()")
 TIMESTAMP = re.compile(r"\brcv_ts(?:val|ecr)\b")
 # A function's body, which ends at the first brace in the first column.
 BODY = re.compile(r"^[^\n#]*\)\s*\n?\{.*?^\}", re.MULTILINE | re.DOTALL)
-# A function that other files may call, and calls that open a file.
-DEFINED = re.compile(r"^(?!static\b)[A-Za-z_][\w \t*]*?\b(\w+)\s*\([^;{}()]*\)\s*\{", re.MULTILINE)
+# A function that other files may call, its type perhaps on another line; calls that open a file.
+DEFINED = re.compile(
+    r"^(?:(?!static\b)[A-Za-z_]\w*[\s*]+)+(\w+)\s*\([^;{}()]*\)\s*\{", re.MULTILINE
+)
 OPENING = re.compile(r"\b(filp_open|kernel_read(?:_file\w*)?|request_firmware\w*)\s*\(")
 # The time before a message of the kernel; string literals, which may be joined; a conversion of
 # printk; and what a message's prefix may add before a format.
@@ -234,6 +238,25 @@ def sources(folder: Path, start: Path, name: str, build: Build) -> list[str]:
     return modules[0] if modules else []
 
 
+def _with_exporters(folder: Path, its: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a module's sources with those of modules that export what it calls, and the new ones.
+
+    A module that registers a congestion control itself stays another one.
+    """
+    found = [*its]
+    while True:
+        texts = [(folder / each).read_text(errors="replace")
+                 for each in found if (folder / each).is_file()]  # fmt: skip
+        whole = "\n".join(map(code, texts))
+        for called, file in _elsewhere(folder, "*.c", found, whole):
+            text = code((folder / file).read_text(errors="replace"))
+            if called in EXPORTED.findall(text) and not _registers(folder / file):
+                found.append(file)
+                break
+        else:
+            return found, found[len(its) :]
+
+
 def _elsewhere(
     folder: Path, below: str, found: Sequence[str], whole: str
 ) -> Iterator[tuple[str, str]]:
@@ -301,6 +324,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     declared = _declared(folder, start)
     build = Build() if declared else makefile.read(folder)
     its = sources(folder, start, name, build)
+    its, exporters = (its, []) if declared else _with_exporters(folder, its)
     none = not any(_registers(folder / each) for each in its)
     for pattern, reason in IMPOSSIBLE:
         if (none or start != folder) and re.search(pattern, whole):
@@ -333,6 +357,8 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
                     if (folder / each).is_file()
                 )
                 else "put them there"
+                + " (`git submodule update --init` gets those of .gitmodules)"
+                * (folder / ".gitmodules").is_file()
             )
             + (f", or name a folder: --from {folder}" if start != folder else ""),
         )
@@ -364,6 +390,7 @@ def inspect(folder: Path, start: Path, name: str) -> tuple[Algorithm, list[str],
     names = names or [name]
     notes += [f"it registers {names[0]}; here its name is {name}"] * (name not in names)
     notes += build.notes
+    notes += [f"{file} exports what it calls, so it is a part of it" for file in exporters]
     # A single file may be in a folder of anything.
     others = _elsewhere(folder, "**/*.c" if start == folder else "*.c", found, whole)
     notes += [f"it calls {name} of {file}, which is not copied: copy it, and add it to sources in "
@@ -391,13 +418,16 @@ def needs_bbr3(sources: Iterable[bytes]) -> bool:
 
 def prepared(text: str) -> str:
     """Return a source with the hooks of its structs in macros of `compat.h`; lines are kept."""
+    defined = set[tuple[str, str]]()  # structs that share a function have one definition of it
 
     def hooks(found: re.Match[str]) -> str:
         before, ops = "", found[0].replace(".tso_segs_goal", ".min_tso_segs")
         for hook in HOOKS:
             uses = re.findall(rf"\.{hook}\s*=\s*([A-Za-z_]\w*)\s*(?=[,}}])", ops)
             if len(uses) == 1 and uses[0] not in {"NULL", "tcp_reno_cong_avoid"}:
-                before += f"LOSSLAB_DEFINE_{hook}({uses[0]}) "
+                if (hook, uses[0]) not in defined:
+                    before += f"LOSSLAB_DEFINE_{hook}({uses[0]}) "
+                defined.add((hook, uses[0]))
                 use = rf"(\.{hook}\s*=\s*)({uses[0]})\b"
                 ops = re.sub(use, rf"\1LOSSLAB_USE_{hook}(\2)", ops)
         return before + ops
@@ -407,7 +437,7 @@ def prepared(text: str) -> str:
     if OLD_CLOCK.search(text):
         text = BODY.sub(lambda body: _timestamps(body[0]), text)
         text = OLD_CLOCK.sub("tcp_jiffies32", text)
-    return OPS.sub(hooks, text)
+    return OPS.sub(hooks, VERSION.sub("", text))
 
 
 def _timestamps(body: str) -> str:

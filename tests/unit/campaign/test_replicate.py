@@ -7,6 +7,7 @@ import pytest
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
 from losslab.campaign import cellrun, results
+from losslab.emulation.kernellog import BOOT_LOG
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import fetch, integrity, kernels
 from losslab.study.condition import replicate_seed, seed_of
@@ -136,6 +137,20 @@ def test_lost_guest_of_a_changed_kernel_is_its_result(tmp_path, tools, guests):
     with kernels.replacing(tmp_path / "files"):
         (row,) = measured(tmp_path, tools)
     assert (row["lost"], row["reasons"]) == (True, [str(LOST)])
+
+
+def test_console_of_a_run_has_the_boot_that_its_kernel_warned_in(tmp_path, tools, monkeypatch):
+    boot = "sysfs: cannot create duplicate filename\n[    0.000000] Call Trace:\n"
+    messages = {"warnings": [], "earlier": boot.splitlines()[1:], "lost": False}
+
+    def launch(_backend, _tools, job, *_):
+        (job.folder / BOOT_LOG).write_text(boot)
+        return Outcome(GOOD | {"messages": messages}, 1.0)
+
+    monkeypatch.setattr(runner, "run", launch)
+    measured(tmp_path, tools)
+    console = next((tmp_path / "cell").rglob("console.log"))
+    assert console.read_text() == boot
 
 
 @pytest.mark.parametrize("failure", [LosslabError("no such file"), HostError("it must boot")])

@@ -420,6 +420,35 @@ static void ack(struct sock *sk)
 """
 
 
+def test_structs_that_share_a_function_have_one_definition_of_its_hook():
+    text = "".join(
+        f"static struct tcp_congestion_ops {name} = {{\n\t.pkts_acked = acked,\n}};\n"
+        for name in ("mine", "mine_rtt")
+    )
+    found = csource.prepared(text)
+    assert found.count("LOSSLAB_DEFINE_pkts_acked(acked)") == 1
+    assert found.count("LOSSLAB_USE_pkts_acked(acked)") == 2
+
+
+def test_versions_of_modules_that_become_one_part_are_left_out():
+    text = 'MODULE_VERSION("1.0");\nMODULE_LICENSE("GPL");\n'
+    assert csource.prepared(text) == '\nMODULE_LICENSE("GPL");\n'
+
+
+@pytest.mark.parametrize("export", ["EXPORT_SYMBOL(more);\n", ""])
+def test_module_of_the_folder_that_exports_what_another_calls_is_a_part_of_it(
+    campaign_folder, module, export
+):
+    (module / "Makefile").write_text("obj-m := old.o more.o\n")
+    text = (module / "old.c").read_text()
+    (module / "old.c").write_text(text + "static int f(void) { return more(); }\n")
+    (module / "more.c").write_text(f"__used int\nmore(void)\n{{\n\treturn 1;\n}}\n{export}")
+    its, notes = made(campaign_folder, "mine", module)
+    assert (its.sources == ["old.c", "more.c"]) == bool(export)
+    expected = "more.c exports what it calls" if export else "it calls more of more.c"
+    assert [note for note in notes if expected in note]
+
+
 def test_b7_timestamps_of_old_modules_have_their_own_unit():
     """One unit of a timestamp is 1 ms, and of the clock 4 ms; they were equal before 4.13."""
     found = csource.prepared(LP)
@@ -439,10 +468,21 @@ def test_b7_timestamps_of_old_modules_have_their_own_unit():
         ("error: 'struct sk_buff' has no member named 'skb_mstamp'", "4.20"),
         ("error: too few arguments to function 'ops->cong_control'", "6.10"),
         ("ld: undefined reference to `more'", "another file of the module"),
+        ("error: 'struct tcp_sock' has no member named 'srtt'", "srtt_us"),
+        ("error: 'CA_EVENT_SLOW_ACK' undeclared", "3.18"),
+        ("error: too few arguments to function 'tcp_slow_start'", "3.18"),
+        ("error: too few arguments to function '__tcp_send_ack'", "flags"),
+        ("error: 'struct tcp_congestion_ops' has no member named 'new_chirp'", "patched kernel"),
     ],
 )
 def test_b9_change_of_linux_is_named_with_its_version(message, word):
     assert word in "".join(csource.explained(message))
+
+
+def test_macro_around_an_error_is_no_cause():
+    """Every error in an argument of max() has notes of its macros."""
+    message = "error: no member named 'x'\nminmax.h:93:27: note: in expansion of macro '__types_ok'"
+    assert not csource.explained(message)
 
 
 def test_b9_parameters_of_a_macro_are_no_names():

@@ -88,6 +88,7 @@ def read(path: Path, series: str = "") -> Measurement:
         data = _unpacked(data, path) if packed else data
         if captures.is_capture(data):
             return capture(data, str(path))
+        captures.refuse_other(data, str(path))
         text = data.decode(errors="replace")
         if text.lstrip()[:1] in ("{", "["):
             if lines := iperf_lines(text):
@@ -398,6 +399,11 @@ def table(path: Path) -> Measurement:
     )  # fmt: skip
 
 
+# Data below a hole in the numbers came out of order if it came as soon, or else was sent again
+# (Wireshark's limit without an RTT, packet-tcp.c).
+OUT_OF_ORDER_S = 3e-3
+
+
 @dataclass
 class _Flow:
     """The data of one direction of a TCP connection, with its acknowledgements."""
@@ -407,35 +413,65 @@ class _Flow:
     last_s: float = 0.0  # of the last segment with data, or acknowledgement of new data
     resent_s: list[float] = field(default_factory=list)  # times of retransmissions
     new: list[tuple[float, int]] = field(default_factory=list)  # s, new bytes
+    acked: int = -1  # the largest acknowledged number, as `highest`
+    stopped: bool = False  # the peer's window is closed
+    probed: int = -1  # the number after a byte that asks for a new window
+    holes: list[tuple[int, int, float]] = field(
+        default_factory=list
+    )  # missing: begin, end, since s
     waiting: dict[int, float] = field(default_factory=dict)  # time sent by the next number
     rtts_ms: list[Timed] = field(default_factory=list)
 
     def add(self, at_s: float, begin: int, octets: int) -> None:
         """Add a segment with data."""
-        self.octets += octets
-        self.last_s = max(self.last_s, at_s)
-        end = begin + octets
         if self.highest is None:
             self.highest = begin
         # The nearest number with these low 32 bits.
-        end = self.highest + _signed(end - self.highest)
+        end = self.highest + _signed(begin + octets - self.highest)
+        if octets == 1 and end == self.highest and end in (self.acked, self.probed):
+            return  # a probe of an idle peer or of a closed window, with the last byte again
+        if octets == 1 and self.stopped:
+            self.probed = end
+        self.octets += octets
+        self.last_s = max(self.last_s, at_s)
         if end <= self.highest:
-            self.resent_s.append(at_s)
+            new, opened_s = self._fill(end - octets, end)
+            if new:
+                self.new.append((at_s, new))
+            if not new or at_s - opened_s > OUT_OF_ORDER_S:
+                self.resent_s.append(at_s)
             # Karn: the acknowledgement may be of either.
             self.waiting = {n: sent for n, sent in self.waiting.items() if n <= end - octets}
             return
+        if end - octets > self.highest:
+            self.holes.append((self.highest, end - octets, at_s))
         self.new.append((at_s, min(octets, end - self.highest)))
         self.highest = end
         self.waiting[end] = at_s
 
-    def acknowledge(self, at_s: float, number_: int) -> None:
+    def _fill(self, begin: int, end: int) -> tuple[int, float]:
+        """Return how many bytes were missing before, and since when; they are there now."""
+        new, opened_s, left = 0, -math.inf, []
+        for low, high, at_s in self.holes:
+            first, last = max(low, begin), min(high, end)
+            if first >= last:
+                left.append((low, high, at_s))
+                continue
+            new, opened_s = new + last - first, at_s
+            left += [part for part in ((low, first, at_s), (last, high, at_s)) if part[0] < part[1]]
+        self.holes = left
+        return new, opened_s
+
+    def acknowledge(self, at_s: float, number_: int, window: int) -> None:
         """Take the RTT of the newest segment that an acknowledgement covers."""
         if self.highest is None:
             return
+        self.stopped = not window
         acked = self.highest + _signed(number_ - self.highest)
         if acked in self.waiting:
             self.rtts_ms.append((at_s, (at_s - self.waiting[acked]) * 1e3))
         self.waiting = {end: sent for end, sent in self.waiting.items() if end > acked}
+        self.acked = max(self.acked, acked)
 
 
 def _signed(difference: int) -> int:
@@ -446,19 +482,21 @@ def capture(data: bytes, where: str) -> Measurement:
     """Read the TCP connection with most data from a capture, best made at the sender."""
     flows: dict[tuple[bytes, ...], _Flow] = {}
     skipped: Counter[str] = Counter()
-    for at_s, source, target, begin, acked, octets, flags, _ in captures.segments(
+    for at_s, source, target, begin, acked, octets, flags, _, window in captures.segments(
         data, where, skipped
     ):
         if octets:
             flows.setdefault((source, target), _Flow()).add(at_s, begin, octets)
         if flags & captures.ACK and (target, source) in flows:
-            flows[target, source].acknowledge(at_s, acked)
+            flows[target, source].acknowledge(at_s, acked, window)
     flow = max(flows.values(), key=lambda flow: flow.octets, default=None)
     if flow is None or len(flow.new) < 2:
-        instead = ", ".join(f"{count} packets {why}" for why, count in skipped.most_common(5))
+        count = max((len(its.new) for its in flows.values()), default=0)
+        found = [f"{count} segment of data at most"] if count else []
+        found += [captures.instead(skipped)] if skipped else []
         raise UsageError(
-            f"{where} must have a TCP connection with data over IPv4 or IPv6, found "
-            f"{instead or 'none'}"
+            f"{where} must have a TCP connection with data over IPv4 or IPv6, in two segments at "
+            f"least, found {', '.join(found) or 'none'}"
         )
     # All numbers are of one interval: from the first data to the last, sent again or not.
     start_s = flow.new[0][0]
@@ -478,6 +516,7 @@ def capture(data: bytes, where: str) -> Measurement:
     notes = [
         "RTT and retransmissions are those at the place of the capture: the sender's are complete",
         "a capture's RTT is of single segments, the run's is smoothed by TCP",
+        *captures.copies_note(skipped),
     ]
     others = len(flows) - 1
     if others:
@@ -486,6 +525,6 @@ def capture(data: bytes, where: str) -> Measurement:
         "capture, the connection with most data", seconds,
         sum(octets for _, octets in flow.new) * 8e-6 / seconds, len(flow.resent_s),
         [(at - start_s, at - start_s, 1.0) for at in flow.resent_s], rtts, "tcp", intervals,
-        absent={} if rtts else {"RTT": "the capture has no acknowledgement of the data"},
+        absent={} if rtts else {"RTT": "no segment that was sent once has its acknowledgement"},
         notes=notes,
     )  # fmt: skip

@@ -143,6 +143,7 @@ def read(path: Path, at_sender: bool = False) -> Found:
         return _of_capture(data, str(path), at_sender)
     if data.lstrip()[:1] == b"{":
         return _of_iperf3(data.decode(errors="replace"), str(path))
+    captures.refuse_other(data, str(path))
     raise UsageError(
         f"{path} must be a capture (pcap, pcapng) or a report of `iperf3 --json`, found neither",
         hint="capture at the sender: `tcpdump -i eth0 -s 128 -w sender.pcap tcp`",
@@ -153,7 +154,7 @@ def _of_capture(data: bytes, where: str, at_sender: bool) -> Found:
     flows: dict[tuple[bytes, bytes], _Flow] = {}
     shakes: dict[tuple[bytes, bytes], list[float]] = {}  # by client: SYN, its answer, ACK
     skipped: Counter[str] = Counter()
-    for at_s, source, target, begin, acked, octets, flags, sacked in captures.segments(
+    for at_s, source, target, begin, acked, octets, flags, sacked, _ in captures.segments(
         data, where, skipped
     ):
         _shake(shakes, at_s, (source, target), flags)
@@ -166,14 +167,16 @@ def _of_capture(data: bytes, where: str, at_sender: bool) -> Found:
         default=((b"", b""), _Flow()),
     )  # fmt: skip
     if len(flow.rtts) < SEGMENTS_MIN:
-        instead = ", ".join(f"{count} packets {why}" for why, count in skipped.most_common(4))
         raise UsageError(
             f"{where} must have a TCP flow with at least {SEGMENTS_MIN} segments whose "
-            f"acknowledgements are there, found {len(flow.rtts)} ({instead or 'no packet'})",
+            f"acknowledgements are there, found {len(flow.rtts)}"
+            + f" ({captures.instead(skipped)})"
+            * bool(skipped),
             hint="capture both directions at the sender of a bulk transfer, for 10 s or more",
         )
     found = Found()
     _require_sender(ends, shakes, where, at_sender)
+    found.notes += captures.copies_note(skipped)
     others = len(flows) - 1
     if others:
         found.notes.append(f"other flows with data in the file, not used: {others}")
@@ -200,7 +203,7 @@ def _require_sender(
 ) -> None:  # fmt: skip
     """Raise UsageError unless the capture was made at the flow's sender."""
     for client, times in ((ends, shakes.get(ends, ())), (ends[::-1], shakes.get(ends[::-1], ()))):
-        if len(times) < 3:
+        if len(times) != 3:  # with several answers, it is not clear to which one the ACK belongs
             continue
         syn_s, answer_s, ack_s = times
         # Of the RTT, the part behind the capture as the flow's sender would see it.

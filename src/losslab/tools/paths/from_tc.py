@@ -77,6 +77,7 @@ AXIS_OF = {
     "loss": "loss_percent", "loss gemodel": "loss_percent", "loss state": "loss_percent",
     "duplicate": "duplicate_percent", "reorder": "reorder_percent",
 }  # fmt: skip
+WAYS_MAX = 16  # equally short ways between two hosts that are compared
 HOSTS_MAX = 20  # hosts of a program whose pairs are compared
 OF_BOTTLENECK = ("rate_mbit", "queue", "buffer_packets")  # of the reverse one: `reverse_` before
 GROUPS = (
@@ -123,6 +124,7 @@ class Reading:
         self.left = list(lines.left)  # words, reason
         self.taken: list[tuple[str, str]] = []  # words, axes
         self.traps: list[str] = [*lines.notes]
+        self._for_all: list[tuple[str, str, str]] = []  # filters of all packets: side, class, words
         self.unknown: dict[str, str] = {}  # axes whose value cannot be read, and its words
         self.values: dict[str, Any] = {"algorithm": algorithm}
         self._lines = lines
@@ -195,8 +197,11 @@ class Reading:
                 policers.append(Node(side, "police", "filter", "", rest))
             elif "determ" in words:
                 policers.append(Node(side, "gact", "filter", "", {"ok": words[-1:]}))
+            text = f"{egress}: filter {' '.join(words)}"
             if not any(every in f" {' '.join(words)} " for every in EVERY_PACKET):
-                self.left.append((f"{egress}: filter {' '.join(words)}", ONE_BRANCH))
+                self.left.append((text, ONE_BRANCH))
+            elif "flowid" in words[:-1]:
+                self._for_all.append((side, words[words.index("flowid") + 1], text))
         sides: dict[str, list[Node]] = {}
         for node in [*self._lines.nodes.values(), *policers]:
             sides.setdefault(incoming.get(node.egress, node.egress), []).append(node)
@@ -294,7 +299,8 @@ class Reading:
             pairs = [(named[0], named[1])]
         else:
             pairs = [*itertools.combinations(hosts[:HOSTS_MAX], 2)]
-        routes = {pair: route for pair in pairs if (route := _route(near, *pair))}
+        ways = {pair: found for pair in pairs if (found := _routes(near, *pair))}
+        routes = {pair: found[0] for pair, found in ways.items()}
         if not routes:
             if given:
                 raise UsageError(f"--between must name two hosts with links, found {given}")
@@ -304,12 +310,14 @@ class Reading:
             its = [node for node in sides.get(side, ())]
             return "; ".join(node.text.partition(": ")[2] for node in its)
 
-        readings: dict[object, tuple[str, str]] = {}
-        for pair, route in routes.items():
-            key = tuple(
+        def key_of(route: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+            return tuple(
                 sorted(filter(None, map(settings, (side for hop in route for side in hop))))
             )
-            readings.setdefault(key, pair)
+
+        readings: dict[object, tuple[str, str]] = {}
+        for pair, route in routes.items():
+            readings.setdefault(key_of(route), pair)
         if len(readings) > 1:
             some = "; ".join(f"{','.join(pair)}: {_brief(key)}" for key, pair in readings.items())
             raise UsageError(
@@ -318,7 +326,15 @@ class Reading:
                 f"--between {','.join(next(iter(readings.values())))}",
             )
         pair, route = next(iter(routes.items()))
-        if len(hosts) > 2:
+        if len({key_of(way) for way in ways[pair]}) > 1:
+            some = "; ".join(",".join(out for out, _ in way) for way in ways[pair])
+            raise UsageError(
+                f"a path has one way from {pair[0]} to {pair[1]}, found {len(ways[pair])} with "
+                f"different settings: {some}",
+                hint=f"choose one: --forward {','.join(out for out, _ in route)} "
+                f"--reverse {','.join(back for _, back in route[::-1])}",
+            )
+        if len(hosts) > 2 and given is None:
             self.traps.append(f"the path is that from {pair[0]} to {pair[1]}; other hosts have the "
                               "same")  # fmt: skip
         away = {"forward": [out for out, _ in route], "reverse": [back for _, back in route[::-1]]}
@@ -368,6 +384,11 @@ class Reading:
                 below = [node for node in nodes if node.parent not in ROOTS]
                 chain += _chain(root, below, self._class)
         self.left += [(node.text, ONE_BRANCH) for node in nodes if node not in chain]
+        # A filter of all packets into another branch.
+        places = {place for node in chain for place in (node.handle, node.parent)}
+        branches = {place for node in nodes for place in (node.handle, node.parent)}
+        self.left += [(text, ONE_BRANCH) for side, flow, text in self._for_all
+                      if side == name and flow in branches - places]  # fmt: skip
         for at, node in enumerate(chain):
             inner = at < len(chain) - 1
             if node.kind == "netem":
@@ -836,16 +857,19 @@ def _settings(branch: Sequence[Node]) -> str:
     )
 
 
-def _route(
+def _routes(
     near: Mapping[str, Sequence[tuple[str, str, str]]], begin: str, end: str
-) -> list[tuple[str, str]]:
-    """Return the interfaces of both directions on the shortest way between two nodes."""
-    routes: dict[str, list[tuple[str, str]]] = {begin: []}
+) -> list[list[tuple[str, str]]]:
+    """Return the interfaces of both directions on the shortest ways between two nodes."""
+    routes: dict[str, list[list[tuple[str, str]]]] = {begin: [[]]}
     for node in (queue := [begin]):
         for other, out, back in near[node]:
+            longer = [[*way, (out, back)] for way in routes[node]]
             if other not in routes:
-                routes[other] = [*routes[node], (out, back)]
+                routes[other] = longer
                 queue.append(other)
+            elif len(routes[other][0]) == len(longer[0]) and len(routes[other]) < WAYS_MAX:
+                routes[other] += longer
     return routes.get(end, [])
 
 

@@ -87,9 +87,9 @@ OBJECTS = ("qdisc", "class", "filter")
 # Words before the kind of a qdisc that are followed by a value.
 PLACES = ("dev", "parent", "handle", "classid", "refcnt")
 
-# `$NAME`, `${NAME:-default}`, and a sum of two numbers or names.
+# `$NAME`, `${NAME:-default}`, and `$((...))` of numbers and names without brackets.
 EXPANSION = re.compile(
-    r"\$\(\(\s*\$?\{?(?P<left>\w+)\}?\s*(?P<sign>[-+*/])\s*\$?\{?(?P<right>\w+)\}?\s*\)\)"
+    r"\$\(\((?P<sum>[^()]*)\)\)"
     r"|\$\{(?P<braced>\w+)(?::?(?P<how>[-=?+])(?P<default>[^}]*))?\}|\$(?P<plain>\w+)"
 )
 ASSIGNMENT = re.compile(r"(\w+)([-+*/%]?)=(.*)", re.DOTALL)
@@ -97,8 +97,9 @@ ASSIGNMENT = re.compile(r"(\w+)([-+*/%]?)=(.*)", re.DOTALL)
 COMMAND = re.compile(r"\b[fr]{0,2}tc\b\W+(qdisc|class|filter)\W+(add|change|replace)\b")
 REDIRECTION = re.compile(r"(?<!\S)[&\d]?>>?\s*&?\S+")
 PROMPT = re.compile(r"^\s*(?:\S+@\S+[#$]|[$>%])\s+")
-OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv,
+OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
 LINE_MAX = 4000  # longer lines are left out
 # A line of `tc qdisc show` or `tc class show`: object, kind, handle, interface, place, options.
@@ -215,6 +216,8 @@ class Lines:
         ] if handle else []  # fmt: skip
         named = "parent" in place or "root" in words or not by_handle
         parent = _major_minor(place.get("parent", "root")) if named else by_handle[0]
+        if what == "class" and kind == "htb":
+            parent = self._parent_class(egress, handle, parent)
         key = (egress, handle if what == "class" else f"below {parent}")
         made = options(kind, rest)
         node = Node(egress, kind, parent, handle, made, place["outside"].split(), what == "class")
@@ -231,6 +234,18 @@ class Lines:
         if before and before.text != node.text:
             self.left.append((before.text, LATER))
         self.nodes[key] = node
+
+    def _parent_class(self, egress: str, handle: str, parent: str) -> str:
+        """Return the parent of a class of HTB: the qdisc, if there is no such class.
+
+        htb_change_class, net/sched/sch_htb.c
+        """
+        major, _, minor = parent.partition(":")
+        if not minor or (egress, parent) in self.nodes:
+            return parent
+        self.notes.append(f"{egress}: the class {handle} has no parent class, because {parent} "
+                          "does not exist")  # fmt: skip
+        return f"{major}:"
 
     def _delete(self, egress: str, words: Sequence[str], place: Mapping[str, str]) -> None:
         """Note that the qdiscs at a place are deleted; a later add there replaces them."""
@@ -443,12 +458,8 @@ def _host(before: Sequence[str]) -> str:
 
 def _expanded(line: str, variables: dict[str, str]) -> str:
     def expand(match: re.Match[str]) -> str:
-        if sign := match["sign"]:
-            left, right = (variables.get(match[side], match[side]) for side in ("left", "right"))
-            try:
-                return str(OPERATIONS[sign](int(left), int(right)))
-            except (ValueError, ZeroDivisionError):
-                return f"${match['left']}{sign}{match['right']}"
+        if match["sum"] is not None:
+            return _sum(match["sum"], variables)
         name = match["braced"] or match["plain"]
         if match["how"] == "=":
             variables.setdefault(name, match["default"])
@@ -458,6 +469,21 @@ def _expanded(line: str, variables: dict[str, str]) -> str:
         return variables.get(name, default)
 
     return EXPANSION.sub(expand, line)
+
+
+def _sum(text: str, variables: Mapping[str, str]) -> str:
+    """Return the value of a shell's arithmetic; if it is not known, its text, which is none."""
+    numbers = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?", lambda its: variables.get(its[1], its[0]), text)
+
+    def of(node: ast.expr) -> int:
+        if isinstance(node, ast.BinOp):
+            return OPERATIONS[type(node.op)](of(node.left), of(node.right))
+        return int(ast.unparse(node))
+
+    try:
+        return str(of(ast.parse(numbers.strip(), mode="eval").body))
+    except (SyntaxError, ValueError, KeyError, ZeroDivisionError, RecursionError, MemoryError):
+        return f"$(({text.replace(' ', '')}))"
 
 
 def _parsed(text: str) -> list[ast.stmt]:
@@ -526,6 +552,8 @@ def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[s
 def add_link(source: Source, ends: tuple[str, ...], parameters: Mapping[str, str]) -> None:
     """Add the qdiscs that Mininet's TCLink sets on one or both ends of a link."""
     its = {name: text for name, text in parameters.items() if text not in ("None", "False")}
+    if NUMBER.fullmatch(its.get("loss", "")) and not float(its["loss"]):
+        del its["loss"]  # as Mininet does
     bw, parent, commands = its.pop("bw", None), "root", list[str]()
     if bw is not None and its.pop("use_tbf", ""):
         rate = float(bw) if NUMBER.fullmatch(bw) else 1.0

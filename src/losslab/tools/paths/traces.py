@@ -63,8 +63,17 @@ RATE_NAME = re.compile("rate|throughput|bandwidth|capacity|goodput", re.IGNORECA
 TIME_NAME = re.compile(r"(time|timestamp|t|ts|date|datetime|sec\w*|epoch|unix\w*)\b|time_", re.I)
 LENGTH_NAME = re.compile("duration|interval|elapsed|^ms$", re.IGNORECASE)
 DELAY_NAME = re.compile("latency|delay|rtt|ping|owd", re.IGNORECASE)
-LOSS_NAME = re.compile("loss|lost", re.IGNORECASE)
-DATES = ("ISO 8601", "%Y.%m.%d_%H.%M.%S", "%Y/%m/%d %H:%M:%S")
+LOSS_NAME = re.compile("loss|lost|drop", re.IGNORECASE)
+PERCENT_NAME = re.compile("%|percent|pct|prozent", re.IGNORECASE)
+LOSS_UNITS = {"percent": 1, "fraction": 100}
+CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d+)?)")
+DAY_S = 86_400
+# Starlink's terminal numbers its samples, one per second, and keeps them in rings.
+RING, RING_COUNT = "dishGetHistory", "current"
+DATES = ("ISO 8601", "%Y.%m.%d_%H.%M.%S", "%Y/%m/%d %H:%M:%S", "%a %b %d %H:%M:%S %Y")
+ZONE = re.compile(r" [A-Z]{2,5}(?= |$)")  # of a date's time, such as UTC and CDT
+# So many amounts that never decrease are those of a counter.
+COUNTER_ROWS = 5
 # Steps of a column of times without a unit, in s at most and in ms at least.
 STEP_MAX_S, STEP_MIN_MS = 10, 100
 # Numbers of which only the time of day is one, in s or ms since 1970.
@@ -100,6 +109,8 @@ class Choices:
     rtt_column: str | None = None
     delay_column: str | None = None
     loss_column: str | None = None
+    loss_unit: str | None = None
+    amounts: str | None = None
 
 
 # Axis and factor of the columns that become a path schedule.
@@ -141,16 +152,20 @@ def read(text: str, where: str, choices: Choices) -> tuple[list[Period], dict[st
     unit, why = _unit(table, name, choices)
     lengths, merged, how = _lengths(table, name, unit in AMOUNTS, choices)
     said = {"rate": f"{_called(table, name)} in {unit}: {why}", "time": how}
-    columns = {name: table.fractions(name)}
+    columns = {name: _amounts(table, name, choices) if unit in AMOUNTS else table.fractions(name)}
     if choices.rtt_column and choices.delay_column:
         raise UsageError("--rtt-column and --delay-column exclude each other, found both")
     axes = dict[str, tuple[str, Fraction]]()
     for option, (axis, factor) in SCHEDULED.items():
         if column := getattr(choices, option):
             column = _chosen(table, column, f"--{option.replace('_', '-')}")
-            ms, unit_of = _named_unit(column, DELAY_UNITS) or (Fraction(1), "")
-            scaled = factor * (ms if axis == "rtt_ms" else Fraction(1))
-            columns[column], axes[axis] = table.fractions(column), (column, scaled)
+            columns[column] = table.fractions(column)
+            factor_of, unit_of = (
+                _loss_unit(table, column, choices)
+                if axis == "loss_percent"
+                else _named_unit(column, DELAY_UNITS) or (Fraction(1), "")
+            )
+            axes[axis] = (column, factor * factor_of)
             said[axis] = _called(table, column) + (f" in {unit_of}" if unit_of else "")
     periods = []
     for length, rows in zip(lengths, merged, strict=True):
@@ -202,6 +217,44 @@ def path_axes(periods: Sequence[Period]) -> dict[str, str | float]:
     return found
 
 
+def _amounts(table: Table, name: str, choices: Choices) -> list[Fraction]:
+    """Return the amounts of the rows; of a counter, the differences."""
+    found = table.fractions(name)
+    grows = all(a <= b for a, b in itertools.pairwise(found))
+    if choices.amounts is None and grows and len(found) >= COUNTER_ROWS and found[0] < found[-1]:
+        raise UsageError(
+            f"it must be clear whether {_called(table, name)} is a counter, found amounts that "
+            "never decrease",
+            hint="choose it with --amounts: total (a counter), row (the amount of each row)",
+        )
+    if choices.amounts != "total":
+        return found
+    if not grows:
+        raise UsageError(f"a counter must not decrease, found {_called(table, name)}")
+    return [Fraction(0), *(b - a for a, b in itertools.pairwise(found))]
+
+
+def _loss_unit(table: Table, name: str, choices: Choices) -> tuple[Fraction, str]:
+    """Return the percent of a unit of losses, and its name; an option decides on unclear ones."""
+    values = table.fractions(name)
+    unit = choices.loss_unit
+    if unit is None and (PERCENT_NAME.search(name) or max(values) > 1):
+        unit = "percent"
+    if unit is None and any(values):
+        raise UsageError(
+            f"the unit of {_called(table, name)} must be clear, found numbers of at most "
+            f"{float(max(values)):g}",
+            hint=f"choose it with --loss-unit: {', '.join(LOSS_UNITS)} (0.02 is 2 % as a fraction)",
+        )
+    if unit == "fraction" and max(values) > 1:
+        raise UsageError(
+            f"a fraction of losses must be at most 1, found {float(max(values)):g} in "
+            f"{_called(table, name)}",
+            hint="use --loss-unit percent",
+        )
+    return Fraction(LOSS_UNITS[unit or "percent"]), unit or ""
+
+
 def _called(table: Table, name: str) -> str:
     return name if table.header else f"column {name}"
 
@@ -223,6 +276,8 @@ def _table(text: str, where: str) -> Table:
         delimiter = next((each for each in "\t;," if each in lines[0]), " ")
         split = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
         rows = [[cell.strip() for cell in row] for row in split]
+        if delimiter != "," and _decimal_commas(rows):
+            rows = [[re.sub(r"^([+-]?\d+),(\d+)$", r"\1.\2", c) for c in row] for row in rows]
         header = not any(map(_is_number, rows[0]))
         names = [
             str(at) if not header else name if rows[0].count(name) == 1 else f"{name} (column {at})"
@@ -236,9 +291,21 @@ def _table(text: str, where: str) -> Table:
     return table
 
 
+def _decimal_commas(rows: Iterable[Iterable[str]]) -> bool:
+    """Return whether commas separate decimals: one has not three digits after it."""
+    found = [cell.split(",") for row in rows for cell in row if re.fullmatch(r"[+-]?[\d,]+", cell)]
+    return all(len(parts) <= 2 for parts in found) and any(
+        len(parts) == 2 and len(parts[1]) not in (0, 3) for parts in found
+    )
+
+
 def _from_json(data: object, where: str) -> Table:
     if isinstance(data, dict):
         lists = {key: value for key, value in data.items() if isinstance(value, list)}
+        tables = {key: value for key, value in data.items() if isinstance(value, dict)}
+        if not lists and len(tables) == 1:
+            key, value = next(iter(tables.items()))
+            return _from_json(_ring(value) if key == RING else value, where)
         if len(lists) == 1:
             return _from_json(next(iter(lists.values())), where)
         if lists and len({len(value) for value in lists.values()}) == 1:
@@ -253,6 +320,17 @@ def _from_json(data: object, where: str) -> Table:
     raise UsageError(
         f"{where} must be a list of rates, or of objects with a rate, found other JSON"
     )
+
+
+def _ring(data: Mapping[str, object]) -> dict[str, object]:
+    """Return the history of a Starlink terminal with its oldest sample first."""
+    count = int(number(str(data.get(RING_COUNT, "")), f"{RING_COUNT} of {RING}"))
+
+    def ordered(its: list[object]) -> list[object]:
+        at = count % len(its) if its else 0
+        return its[at:] + its[:at] if count >= len(its) else its[:count]
+
+    return {key: ordered(its) if isinstance(its, list) else its for key, its in data.items()}
 
 
 def _is_number(text: str) -> bool:
@@ -383,6 +461,11 @@ def _from_times(
     since the row before.
     """
     times = [_time(text, name, row) for row, text in enumerate(table.column(name), 1)]
+    if len(zones := {zone for text in table.column(name) for zone in ZONE.findall(text)}) > 1:
+        raise UsageError(f"{_called(table, name)} must have one time zone, found"
+                         f"{','.join(sorted(zones))}")  # fmt: skip
+    clock = all(map(CLOCK.fullmatch, table.column(name)))
+    times = _over_midnights(times) if clock else times
     periods: list[list[int]] = []
     for at, time in enumerate(times):
         if at and time < times[at - 1]:
@@ -395,7 +478,11 @@ def _from_times(
             periods[-1].append(at)
         else:
             periods.append([at])
-    factor, why = _time_unit(name if table.header else "", times)
+    factor, why = (
+        (Fraction(1000), "hours, minutes and seconds")
+        if clock
+        else _time_unit(name if table.header else "", times)
+    )
     steps = [
         (times[later[0]] - times[earlier[0]]) * factor
         for earlier, later in itertools.pairwise(periods)
@@ -410,15 +497,27 @@ def _from_times(
 
 
 def _time(text: str, name: str, row: int) -> Fraction:
-    """Return a time as a number, in s if it is a date."""
+    """Return a time as a number, in s if it is a date or a time of the day."""
     if _is_number(text):
         return Fraction(repr(number(text)))
+    if clock := CLOCK.fullmatch(text):
+        hours, minutes, seconds = clock.groups()
+        return Fraction(3600 * int(hours) + 60 * int(minutes)) + Fraction(seconds.replace(",", "."))
     for form in DATES:
         with contextlib.suppress(ValueError):
-            iso = form == DATES[0]
-            its = datetime.fromisoformat(text) if iso else datetime.strptime(text, form)
+            date, iso = ZONE.sub("", text), form == DATES[0]
+            its = datetime.fromisoformat(date) if iso else datetime.strptime(date, form)
             return Fraction((its.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
     raise UsageError(f"{name} in row {row} must be a number or a date, found {shown(text)}")
+
+
+def _over_midnights(times: Sequence[Fraction]) -> list[Fraction]:
+    """Return times of the day as times since the first midnight; half a day back is a new day."""
+    days, found = 0, list[Fraction]()
+    for at, time in enumerate(times):
+        days += bool(at) and times[at - 1] - time > DAY_S / 2
+        found.append(time + days * DAY_S)
+    return found
 
 
 def _named_unit(name: str, units: Iterable[str] = TIME_UNITS) -> tuple[Fraction, str] | None:
@@ -459,9 +558,20 @@ def _unused(table: Table, used: Container[str]) -> str:
     ):
         for name in table.names if table.header else ():
             values = [float(text) for text in table.column(name) if _is_number(text)]
-            if pattern.search(name) and values and name not in used:
+            other = pattern is DELAY_NAME and LOSS_NAME.search(name)  # `ping_drop_rate`
+            if pattern.search(name) and not other and values and name not in used:
                 found.append(f"{name}, mean {statistics.fmean(values):.4g}: use {how}")
     return "; ".join(found)
+
+
+def _opportunities(text: str) -> str:
+    """Return the trace in a log of mahimahi's mm-link: a line `TIME # BYTES` per opportunity."""
+    base = re.search(r"^# base timestamp: (\d+)$", text, re.MULTILINE)
+    begin_ms = int(base[1]) if base else 0
+    times = [int(ms) - begin_ms for ms in re.findall(r"^(\d+) # \d+$", text, re.MULTILINE)]
+    if not times:
+        raise UsageError("a log of mm-link must have opportunities (`TIME # BYTES`), found none")
+    return tracelink.write(times)
 
 
 def times_of(periods: Sequence[Period]) -> list[int]:
@@ -541,9 +651,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         ("time-column", "column of the times; or its number"),
         ("rtt-column", "column of base RTTs in ms"),
         ("delay-column", "column of one-way delays in ms"),
-        ("loss-column", "column of losses in %%"),
+        ("loss-column", "column of losses"),
     ):
         command.add_argument(f"--{name}", metavar="NAME", help=what)
+    command.add_argument("--loss-unit", choices=LOSS_UNITS, help="unit of the losses")
+    command.add_argument("--amounts", choices=("row", "total"),
+                         help="of bytes, kbytes and bits: of a row, or a counter")  # fmt: skip
     for name, limits, what in (
         ("interval-ms", {"above": 0.0}, "length of each row"),
         ("from-s", {"least": 0.0}, "begin of the part to convert"),
@@ -560,10 +673,13 @@ def _import(options: argparse.Namespace) -> int:
     choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
     text = read_text(options.file, RESULT_BYTES).replace("\r\n", "\n")
     path, times = dict[str, str | float](), list[int]()
+    log = re.search(r"^# mahimahi mm-link.*$", text, re.MULTILINE)
+    text = _opportunities(text) if log else text
     if choices == Choices():
         with contextlib.suppress(LosslabError):  # a packet-delivery trace already
             times = tracelink.parse(text, str(options.file))
             lines = ["  packet-delivery trace: each line is a time in ms, for 1500 bytes"]
+            lines += [f"  from the opportunities in a log: {log[0][2:]}"] if log else []
     if times:
         begin_ms = round((options.from_s or 0.0) * 1e3)
         end_ms = times[-1] if options.to_s is None else min(times[-1], round(options.to_s * 1e3))

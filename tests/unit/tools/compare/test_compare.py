@@ -245,16 +245,20 @@ def test_capture_of_any_link_and_byte_order_is_read(tmp_path, order, magic, tick
     assert [ms for _, ms in found.rtts_ms] == pytest.approx([30] * 3)
 
 
-def pcap(segments, link=1, head=None, total=None):
-    """Return a capture of one connection: (s, sequence, bytes, acknowledgement or None)."""
+def pcap(segments, link=1, head=None, total=None, numbers=None, window=9):
+    """Return a capture of one connection: (s, sequence, bytes, acknowledgement or None).
+
+    `numbers` are the packets' identifications in IPv4.
+    """
     data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, link)
-    for at_s, begin, octets, acked in segments:
+    numbers = numbers or [0] * len(segments)
+    for (at_s, begin, octets, acked), number in zip(segments, numbers, strict=True):
         back = acked is not None
         ports = (80, 5000) if back else (5000, 80)
-        tcp = struct.pack("!HHIIBBHHH", *ports, begin, acked or 1, 5 << 4, 0x10, 0, 0, 0)
+        tcp = struct.pack("!HHIIBBHHH", *ports, begin, acked or 1, 5 << 4, 0x10, window, 0, 0)
         ends = (b"\2", b"\1") if back else (b"\1", b"\2")
         length = 40 + octets if total is None else total
-        ip = struct.pack("!BBHHHBBH", 0x45, 0, length, 0, 0, 64, 6, 0)
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, length, number, 0, 64, 6, 0)
         ip += b"".join(end * 4 for end in ends)
         frame = (bytes(12) + b"\x08\0" if head is None else head) + ip + tcp
         parts = round(at_s % 1 * 1e6)
@@ -297,6 +301,83 @@ def test_w1_retransmissions_and_goodput_are_of_one_interval(run, tmp_path):
     by_metric = {row["metric"]: row["file"] for row in rows}
     assert by_metric["goodput"] == pytest.approx(8 * 3 / 5, rel=0.01)
     assert by_metric["retransmissions"] == pytest.approx(2 / 5)
+
+
+def test_keepalives_are_no_data(tmp_path):
+    """A last byte that has its acknowledgement asks only whether the peer is there."""
+    segments = [(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(evenly(0, 2, 8))]
+    end = segments[-1][1] + 1000
+    segments += [(2.1, 1, 0, end), (30, end - 1, 1, None), (60, end - 1, 1, None)]
+    (tmp_path / "a.pcap").write_bytes(pcap(segments))
+    found = read(tmp_path / "a.pcap")
+    assert (found.seconds, found.retransmits) == (pytest.approx(2, rel=0.01), 0)
+    # Without the acknowledgement, it is data that is sent again.
+    del segments[-3]
+    (tmp_path / "a.pcap").write_bytes(pcap(segments))
+    assert read(tmp_path / "a.pcap").retransmits == 2
+
+
+def test_probes_of_a_closed_window_are_no_retransmissions(tmp_path):
+    data = [(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(evenly(0, 1, 8))]
+    end = data[-1][1] + 1000
+    closed = [(1.01, 1, 0, end)] + [(1 + n, end, 1, None) for n in (1, 2, 4, 8)]
+    (tmp_path / "a.pcap").write_bytes(pcap([*data, *closed], window=0))
+    assert read(tmp_path / "a.pcap").retransmits == 0
+    (tmp_path / "a.pcap").write_bytes(pcap([*data, *closed], window=9))
+    assert read(tmp_path / "a.pcap").retransmits == 3
+
+
+@pytest.mark.parametrize(("late_s", "resent"), [(0.002, 0), (0.1, 1)])
+def test_data_that_the_capture_has_late_is_in_the_goodput(tmp_path, late_s, resent):
+    """At a receiver, what was lost comes after later data, or packets overtake each other."""
+    times = evenly(0, 2, 8)
+    segments = [(at, 1 + 1000 * n, 1000, None) for n, at in enumerate(times)]
+    segments[700] = (times[700] + late_s, *segments[700][1:])
+    (tmp_path / "a.pcap").write_bytes(pcap(sorted(segments)))
+    found = read(tmp_path / "a.pcap")
+    assert found.goodput_mbit * found.seconds == pytest.approx(len(times) * 8e-3)
+    assert found.retransmits == resent
+
+
+def test_file_in_another_format_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "x.snoop.gz").write_bytes(gzip.compress(b"snoop\0\0\0\0\0\0\2"))
+    with pytest.raises(UsageError, match="found a capture of snoop") as error:
+        read(tmp_path / "x.snoop.gz")
+    assert "editcap -F pcap" in str(error.value.hint)
+    (tmp_path / "x").write_bytes(bytes(range(64)))
+    with pytest.raises(UsageError, match="found other bytes"):
+        read(tmp_path / "x")
+
+
+def test_copies_of_packets_are_no_retransmissions(tmp_path):
+    """Captures of several interfaces have them, with the identification of the first."""
+    times = evenly(0, 2, 4)
+    segments, numbers = [], []
+    for n, at in enumerate(times):
+        data, reply = (at, 1 + 1000 * n, 1000, None), (at + 5e-4, 1, 0, 1001 + 1000 * n)
+        segments += [data, (at + 1e-4, *data[1:]), reply, (at + 6e-4, *reply[1:])]
+        numbers += [2 * n + 1] * 2 + [7000 + n] * 2
+    (tmp_path / "a.pcap").write_bytes(pcap(segments, numbers=numbers))
+    found = read(tmp_path / "a.pcap")
+    assert found.retransmits == 0
+    assert [ms for _, ms in found.rtts_ms] == pytest.approx([0.5] * len(times), abs=0.01)
+    assert f"{2 * len(times)} copies" in " ".join(found.notes)
+    # Sent again: another identification.
+    numbers[1] = 9000
+    (tmp_path / "a.pcap").write_bytes(pcap(segments, numbers=numbers))
+    assert read(tmp_path / "a.pcap").retransmits == 1
+
+
+def test_data_below_options_of_ipv6_is_read(tmp_path):
+    """Large segments of Linux (BIG TCP) have their length there."""
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, 229)
+    for n in range(3):
+        tcp = struct.pack("!HHIIBBHHH", 5000, 80, 1 + 80_000 * n, 7, 5 << 4, 0x10, 0, 0, 0)
+        options = struct.pack("!BBBBI", 6, 0, 0xC2, 4, 80_020 + 8)
+        frame = struct.pack("!IHBB", 6 << 28, 0, 0, 64) + bytes(32) + options + tcp
+        data += struct.pack("<IIII", n, 0, len(frame), len(frame) + 80_000) + frame
+    (tmp_path / "a.pcap").write_bytes(data)
+    assert read(tmp_path / "a.pcap").goodput_mbit == pytest.approx(0.96)
 
 
 def test_w1_runs_retransmissions_are_of_the_same_interval(run):
@@ -445,6 +526,8 @@ def test_r_refusal_says_what_the_capture_has(tmp_path):
     head = bytes(12) + b"\x88\xcc"
     with pytest.raises(UsageError, match="found 8 packets of the protocol 0x88cc"):
         read(written(tmp_path / "a.pcap", range(8), head=head))
+    with pytest.raises(UsageError, match="in two segments at least, found 1 segment of data"):
+        read(written(tmp_path / "a.pcap", [1]))
 
 
 def test_r_stream_of_json_is_read(run, tmp_path):

@@ -107,12 +107,31 @@ def test_place_of_a_capture_without_a_handshake_is_the_users_word(tmp_path):
     assert from_capture.read(path, at_sender=True).values["rtt_ms"] == 40.0
 
 
+def test_ports_that_are_used_again_are_other_connections(tmp_path):
+    """Each has its own handshake; a SYN that is sent again has the same number."""
+    first = [*handshake(0.04, 0.04), *flow(count=50)]
+    later = [(9 + at, *rest) for at, *rest in [*handshake(0.04, 0.04), *flow()]]
+    numbers = [(at, sent, begin + 9000 * sent, acked + 9000 * (not sent), *rest)
+               for at, sent, begin, acked, *rest in later]  # fmt: skip
+    numbers[0] = (*numbers[0][:3], 0, *numbers[0][4:])
+    found = from_capture.read(written(tmp_path, [*first, *numbers]))
+    assert found.values["rtt_ms"] == 40.0
+    assert "other flows with data in the file, not used: 1" in found.notes
+    again = [(0.5, True, 0, 0, SYN), (0.52, False, 500, 1, SYN | ACK)]
+    with pytest.raises(UsageError, match="handshake"):
+        from_capture.read(written(tmp_path, [*handshake(0.04, 0.04), *again, *again, *flow()]))
+
+
 def test_short_flows_and_other_files_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"at least 100 segments .* found 50"):
         from_capture.read(written(tmp_path, flow(count=50)), at_sender=True)
     (tmp_path / "text").write_text("t_s,goodput\n")
     with pytest.raises(UsageError, match="found neither"):
         from_capture.read(tmp_path / "text")
+    (tmp_path / "x.snoop").write_bytes(b"snoop\0\0\0\0\0\0\2")
+    with pytest.raises(UsageError, match="found a capture of snoop") as error:
+        from_capture.read(tmp_path / "x.snoop")
+    assert "editcap -F pcap" in str(error.value.hint)
     (tmp_path / "part.gz").write_bytes(b"\x1f\x8b\x08\0")
     with pytest.raises(UsageError, match="whole file in gzip"):
         from_capture.read(tmp_path / "part.gz")
@@ -121,7 +140,7 @@ def test_short_flows_and_other_files_are_refused(tmp_path):
 def test_blocks_of_sack_are_read_and_broken_options_ignored():
     records = [(0.1, False, 1, 2, ACK, 0, ((5, 9), (20, 30))), (0.2, True, 1, 2, ACK, MSS)]
     found = [*captures.segments(pcap(records), "x", captures.Counter())]
-    assert [each[-1] for each in found] == [((5, 9), (20, 30)), ()]
+    assert [each[7] for each in found] == [((5, 9), (20, 30)), ()]
     assert captures._sacked(b"\x05\x0a\0\0") == ()
     assert captures._sacked(b"\x08\x00\x05") == ()
 

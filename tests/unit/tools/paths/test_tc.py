@@ -372,7 +372,7 @@ def test_commands_are_found_in_scripts(script):
     [
         (f"D=40\n{change}\ntc qdisc add dev eth0 root netem delay ${{D}}ms", "netem delay $Dms",
          "add --var")
-        for change in ("D=$((D*2+1))", "D=$(echo $D | bc)", "D=`expr $D + 5`", "D+=5",
+        for change in ("D=$((D**2))", "D=$(echo $D | bc)", "D=`expr $D + 5`", "D+=5",
                        "(( D = D * 2 ))", "D*=2")
     ] + [
         ("os.system(f'tc qdisc add dev eth0 root netem delay {d}ms')",
@@ -611,6 +611,51 @@ def test_class_without_a_parent_does_not_borrow():
     root = "tc class add dev eth0 parent 1: classid 1:1 htb rate 2mbit\n"
     first, second = lines.format("1:1").splitlines()
     assert found(f"{first}\n{root}{second}").values["rate_mbit"] == 0.95
+    # As in a guest: `tc class show` has "class htb 1:10 root".
+    alone = found(lines.format("1:1"))
+    assert alone.values["rate_mbit"] == 0.2
+    assert any("1:1 does not exist" in trap for trap in alone.traps)
+
+
+@pytest.mark.parametrize(
+    ("words", "mbit"),
+    [("$((20*${UP}/100))", 0.2), ("$(( UP / 4 + 1 ))", 0.251), ("$((UP))", 1),
+     ("$((UP*(2+1)))", None), ("$(($DOWN*2))", None), ("$((UP/0))", None)],
+)  # fmt: skip
+def test_arithmetic_of_a_shell_is_calculated_or_unknown(words, mbit):
+    reading = found(f"UP=1000\ntc qdisc add dev eth0 root netem rate {words}kbit limit 9")
+    assert reading.values.get("rate_mbit") == mbit
+    assert ("rate_mbit" in reading.unknown) == (mbit is None)
+
+
+def test_link_of_mininet_with_a_loss_of_0_has_none():
+    program = "self.addLink(h1, h2, bw=10, delay='5ms'{})"
+    assert found(program.format(", loss=0")).values == found(program.format("")).values
+
+
+def test_equally_short_ways_with_different_settings_are_a_question():
+    links = [("h1", "r1", 10), ("h1", "r2", 20), ("r1", "h2", 10), ("r2", "h2", 20)]
+    program = "h1, h2 = net.addHost('h1'), net.addHost('h2')\n" + "".join(
+        f"net.addLink({a}, {b}, bw=10, delay='{ms}ms')\n" for a, b, ms in links
+    )
+    with pytest.raises(
+        UsageError, match="found 2 with different settings: h1-r1,r1-h2; h1-r2"
+    ) as e:
+        found(program)
+    assert "--forward h1-r1,r1-h2 --reverse h2-r1,r1-h1" in str(e.value.hint)
+    assert found(program, forward="h1-r2,r2-h2", reverse="h2-r2,r2-h1").values["rtt_ms"] == 80
+    assert found(program.replace("20ms", "10ms")).values["rtt_ms"] == 40
+
+
+def test_filter_of_all_packets_into_another_class_is_left_out():
+    lines = (
+        "tc qdisc add dev eth0 root handle 1: prio\n"
+        "tc qdisc add dev eth0 parent 1:1 handle 10: netem delay 9ms limit 99999\n"
+        "tc qdisc add dev eth0 parent 1:2 handle 20: sfq\n"
+        "tc filter add dev eth0 parent 1: prio 2 u32 match ip dst 0.0.0.0/0 flowid {}\n"
+    )
+    assert any("flowid 1:2" in words for words, _ in found(lines.format("1:2")).left)
+    assert not any("flowid" in words for words, _ in found(lines.format("1:1")).left)
 
 
 NETEM7 = "tc qdisc add dev eth0 root netem delay 7ms limit 99999"

@@ -59,6 +59,52 @@ MBIT, SECOND = Choices(unit="mbit"), Choices(unit="mbit", interval_ms=1000)
         ('{"trace": [{"ms": 100, "mbit": 8}]}', Choices(), [100], [8]),
         ("a,b\n1,2\n3,4\n", Choices("b", "gbit", 10.0), [10] * 2, [2000, 4000]),
         ("9 1 2\n9 2 4\n", Choices("3", "mbit", time_column="2"), [1000] * 2, [2, 4]),
+        # Times of the day, over midnight, and decimal commas.
+        (
+            "Zeit;Mbps\n23:59:59,5;45,2\n0:00:00;50\n",
+            Choices(time_column="Zeit"),
+            [500] * 2,
+            [45.2, 50],
+        ),
+        ("time\tMbps\n12:00:00\t1,25\n12:00:02\t2,125\n", Choices(), [2000] * 2, [1.25, 2.125]),
+        (
+            "Time,mbps\nWed Dec 15 16:05:11 UTC 2021,5\nWed Dec 15 16:05:14 UTC 2021,6\n",
+            Choices(),
+            [3000] * 2,
+            [5, 6],
+        ),
+        (
+            "time,mbps\n2023-04-28 23:59:59 CDT,5\n2023-04-29 00:00:01 CDT,6\n",
+            Choices(),
+            [2000] * 2,
+            [5, 6],
+        ),
+        (
+            "t,bytes\n" + "".join(f"{n},{n * 125_000}\n" for n in range(6)),
+            Choices(amounts="total"),
+            [1000] * 6,
+            [0, *[1] * 5],
+        ),
+        (
+            "t,bytes\n" + "".join(f"{n},{n * 125_000}\n" for n in range(6)),
+            Choices(amounts="row"),
+            [1000] * 6,
+            range(6),
+        ),
+        # Objects one level down, and Starlink's ring of samples, whose oldest is not the first.
+        ('{"a": {"mbps": [1, 2], "ts": [0, 1]}, "b": 1}', Choices(), [1000] * 2, [1, 2]),
+        (
+            '{"dishGetHistory": {"current": "5", "mbps": [3, 1, 2]}}',
+            SECOND,
+            [1000] * 3,
+            [2, 3, 1],
+        ),
+        (
+            '{"dishGetHistory": {"current": 2, "mbps": [3, 1, 0]}}',
+            SECOND,
+            [1000] * 2,
+            [3, 1],
+        ),
     ],
 )
 def test_every_form_has_its_rates(text, choices, lengths_ms, mbit):
@@ -86,6 +132,60 @@ def test_unclear_file_is_refused_with_the_option_that_settles_it(text, choices, 
     with pytest.raises(UsageError) as error:
         traces.read(text, "file", choices)
     assert option in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "losses", "unit", "percent"),
+    [
+        ("loss_rate", "0.02 0.03", "fraction", 3),
+        ("loss", "0.02 0.03", "percent", 0.03),
+        ("loss_percent", "0.02 0.03", None, 0.03),
+        ("lost [%]", "0.02 0.03", None, 0.03),
+        ("loss", "0.5 2", None, 2),
+        ("loss", "0 0", None, 0),
+    ],
+)
+def test_w9_losses_have_the_unit_of_their_name_their_size_or_the_option(
+    name, losses, unit, percent
+):
+    text = "".join(f"{its},5\n" for its in [name, *losses.split()]).replace(",5", ",mbps", 1)
+    choices = Choices(interval_ms=2000, loss_column=name, loss_unit=unit)
+    periods, _ = traces.read(text, "file", choices)
+    assert periods[-1].axes["loss_percent"] == pytest.approx(percent)
+
+
+@pytest.mark.parametrize(
+    ("text", "choices", "said"),
+    [
+        ("".join(f"{n} {900 + n}\n" for n in range(6)), Choices(unit="bytes"), "is a counter"),
+        ("0 9\n1 8\n", Choices(unit="bytes", amounts="total"), "must not decrease"),
+        ("t,mbps\n2023-04-28 01:59:59 CDT,5\n2023-04-28 01:00:00 CST,6\n", Choices(),
+         "must have one time zone, found CDT, CST"),
+    ],
+)  # fmt: skip
+def test_counters_and_changes_of_the_clock_are_a_question(text, choices, said):
+    with pytest.raises(UsageError, match=said):
+        traces.read(text, "file", choices)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1).filter(any))
+def test_w9_losses_that_may_be_fractions_are_a_question(losses):
+    text = "loss_rate,mbps\n" + "".join(f"{its!r},5\n" for its in losses)
+    with pytest.raises(UsageError) as error:
+        traces.read(text, "file", Choices(interval_ms=1000, loss_column="loss_rate"))
+    assert "--loss-unit" in (error.value.hint or "")
+
+
+def test_log_of_mahimahi_has_the_trace_of_its_link(tmp_path, capsys):
+    log = "# mahimahi mm-link (uplink) [a.up] > log\n# base timestamp: 7\n7 # 1504\n8 + 1504\n"
+    (tmp_path / "log").write_text(log + "9 # 1504\n9 - 1504 1\n9 # 1504\n")
+    out = tmp_path / "out.trace"
+    assert cli.main(["trace", "import", str(tmp_path / "log"), "--out", str(out)]) == 0
+    assert tracelink.parse(out.read_text(), "out") == [0, 2, 2]
+    assert "log: mahimahi mm-link (uplink) [a.up]" in capsys.readouterr().out
+    (tmp_path / "log").write_text(log.replace("7 # 1504\n", ""))
+    assert cli.main(["trace", "import", str(tmp_path / "log"), "--out", str(tmp_path / "b")]) == 2
+    assert "must have opportunities" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -245,7 +345,7 @@ PATH = """[{"duration_ms": 900, "bandwidth_kbps": 9000, "latency_ms": 10, "loss"
     ("columns", "options"),
     [
         (["--rtt-column", "latency_ms"], "--rtt-ms 20 --duration-s 2"),
-        (["--delay-column", "latency_ms", "--loss-column", "loss"],
+        (["--delay-column", "latency_ms", "--loss-column", "loss", "--loss-unit", "percent"],
          "--rtt-ms 40 --loss-percent 0.5 --changes at_s=1,loss_percent=0 --duration-s 2"),
         (["--delay-column", "latency_ms", "--from-s", "0", "--to-s", "2.5"],
          "--rtt-ms 40 --duration-s 1.5"),
