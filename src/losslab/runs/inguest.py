@@ -29,6 +29,9 @@ JOB = Path("/mnt/out")
 OUTPUT, END, PACKETS, EVENTS, FILES = "output", "end.json", "packets", "events", "files.tar"
 HOSTS, NAME = "hosts", "localhost"
 MS_BIND = 4096  # mount(2)
+# getaddrinfo's AI_ADDRCONFIG finds no address of a family that only 127.0.0.1 or ::1 has.
+ADDRESSES = ("192.0.2.1/32", "2001:db8::1/128")
+LOOPBACK_UP = "link set lo up\n" + "".join(f"address add {a} dev lo\n" for a in ADDRESSES)
 WORK = Path("/tmp/work")
 # A test begins at a time within this span that its seed draws: kernel timers tick every 4 ms.
 START_NS = 1_000_000_000
@@ -57,7 +60,7 @@ def main() -> None:
     ring = _ring() if test["records"] else None
     for name in ("all", "default", "lo"):  # measured paths have no IPv6 unless a cell is of IPv6
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("0")
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "-batch", "-"], input=LOOPBACK_UP, text=True, check=True)
     _names()
     if test["begin_s"] is not None:
         time.clock_settime(time.CLOCK_REALTIME, test["begin_s"])
