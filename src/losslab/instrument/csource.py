@@ -9,6 +9,7 @@ net/ipv4, with `algorithms/compat.h` included before each file.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
@@ -449,6 +450,12 @@ def _timestamps(body: str) -> str:
         if TIMESTAMP.search(each):
             statements[number] = OLD_CLOCK.sub("((u32)tcp_clock_ms())", each)
     return re.sub(r"\bHZ\b", "TCP_TS_HZ", "".join(statements))
+
+
+def digest_staged(path: Path) -> str:
+    """Return the SHA-256 of an algorithm's folder as it is in the kernel."""
+    parts = ((place, content) for place, _, content in staged(path))
+    return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()
 
 
 def staged(path: Path) -> Iterator[tuple[str, Path | None, str]]:

@@ -155,6 +155,12 @@ class Kernel:
         """List the inputs of its build that its base does not have."""
         return [
             *(f"{name} {sha256}" for name, sha256 in self.algorithm_digests().items()),
+            # What losslab makes of their files may change, too.
+            *(
+                f"{path.parent.name} as staged {csource.digest_staged(path)}"
+                for path in self.algorithms
+                if path.name == csource.FILE
+            ),
             *(f"{file.path} {file.sha256}" for file in self.replaced),
             # Earlier kernels do not say which files were compiled.
             *(["with compiled.UNCOMPILED"] if self.replaced else []),

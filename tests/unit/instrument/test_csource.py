@@ -76,12 +76,16 @@ def test_copy_of_an_algorithm_keeps_what_its_toml_declares(campaign_folder, modu
         assert parameters_of(name)["gain"].span == "[1, 9]"
 
 
-def test_each_file_of_an_algorithm_makes_another_kernel(campaign_folder, module):
+def test_each_file_of_an_algorithm_makes_another_kernel(campaign_folder, module, monkeypatch):
     made(campaign_folder, "mine", module)
     spec = kernels.get(kernels.DEFAULT, ["mine"])
     assert spec.title == "6.12 with mine"
     assert {"mine/old.h", "mine/algorithm.toml", "compat.h"} <= spec.algorithm_digests().keys()
     before = kernel.content_hash(spec)
+    with monkeypatch.context() as changed:  # what losslab makes of the files
+        changed.setattr(csource, "prepared", lambda text: f"{text}\n")
+        assert kernel.content_hash(spec) != before
+    assert kernel.content_hash(spec) == before
     (campaign_folder / "algorithms/mine/old.h").write_text("/* changed */\n")
     assert kernel.content_hash(spec) != before
 
