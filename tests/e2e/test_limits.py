@@ -136,3 +136,16 @@ def test_w6_samples_of_the_queue_in_a_long_run_are_no_change_of_a_qdisc(tmp_path
     """The watch receives an answer per sample: with the kernel's buffer, 33 s were too many."""
     axes = PATH | PROGRAMS | {"sender_command": SENDS, "duration_s": 40, "rate_mbit": 0.7}
     assert api.measure(algorithm="bbr", out=tmp_path / "run", **axes).valid
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_i1_short_flows_that_end_before_the_warm_up_have_no_negative_goodput(tmp_path, seed):
+    """With seed 2, all three flows end before; with seed 1, one retransmits until later."""
+    path = ["--rate-mbit", "5", "--rtt-ms", "2", "--buffer-packets", "2", "--queue", "pie"]
+    flows = ["--flows", "cubic,count=3,start_s=200ms,every_s=0.1,size_kb=3", "--seed", str(seed)]
+    times = ["--duration-s", "1.5", "--warmup-s", "0.5", "--out", str(tmp_path / "run")]
+    assert cli.main(["measure", "--algorithm", "westwood", *path, *flows, *times]) == 0
+    summary = json.loads((tmp_path / "run/manifest.json").read_text())["summary"]
+    # Three flows of 3 kB have at most 72 kbit in a second.
+    assert 0 <= summary["flows_goodput_mbit"] <= 0.072
+    assert (summary["flows_goodput_mbit"] == 0) == (seed == 2)
