@@ -139,8 +139,8 @@ def test_w6_samples_of_the_queue_in_a_long_run_are_no_change_of_a_qdisc(tmp_path
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_i1_short_flows_that_end_before_the_warm_up_have_no_negative_goodput(tmp_path, seed):
-    """With seed 2, all three flows end before; with seed 1, one retransmits until later."""
+def test_i1_short_flows_whose_first_packets_are_lost_have_no_negative_goodput(tmp_path, seed):
+    """With seed 2, none of the three flows delivers anything until the end."""
     path = ["--rate-mbit", "5", "--rtt-ms", "2", "--buffer-packets", "2", "--queue", "pie"]
     flows = ["--flows", "cubic,count=3,start_s=200ms,every_s=0.1,size_kb=3", "--seed", str(seed)]
     times = ["--duration-s", "1.5", "--warmup-s", "0.5", "--out", str(tmp_path / "run")]
