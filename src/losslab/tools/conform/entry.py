@@ -23,7 +23,7 @@ from losslab.study.names import load_algorithms
 from losslab.tools.conform import table
 
 COMMENT = "comment.md"
-# The whole suite takes four CPU-minutes; the algorithm's code may make each run far longer.
+# The whole suite takes three CPU-minutes; the algorithm's code may make each run far longer.
 LIMIT_MIN = 40
 # A run in which losses, a full queue and slow start happen.
 FIRST_RUN = ("--loss-percent", "1", "--rate-mbit", "20", "--rtt-ms", "40", "--duration-s", "10")
