@@ -37,6 +37,7 @@ from losslab.instrument import built, image, kernels, packed
 from losslab.instrument.fetch import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
+from losslab.study.condition import AXES
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import declared_values, load_study
@@ -295,8 +296,8 @@ class Campaign:
         return ["--recorded", str(self.plan.record)] if self.records() else []
 
     def planned_study(self, wildcards: Any) -> str:
-        """Return a digest of a study's part of the plan."""
-        return digest_of(self.plan.to_json(wildcards.study))
+        """Return a digest of a study's part of the plan, and of the axes, which are columns."""
+        return digest_of([self.plan.to_json(wildcards.study), *AXES])
 
     def summaries(self, *tables: str) -> list[str]:
         """List the files of the given tables of every study."""

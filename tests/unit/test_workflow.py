@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from snakemake.exceptions import WorkflowError
 
-from losslab import analysis, cli, lock
+from losslab import analysis, cli, lock, workflow
 from losslab.campaign import fingerprint, plan, records
 from losslab.campaign.plan import CampaignPlan
 from losslab.errors import LosslabError
@@ -72,6 +72,16 @@ def test_cell_rule_runs_again_for_another_plan_or_stopping_rule(campaign, job):
     assert campaign.real_time(job) == 0
     assert campaign.smoke_test(job) == "results/instrument/smoke-test-virtual-guest.json"
     assert "goodput_mbit" in campaign.stopping_rule(job)
+
+
+def test_tables_are_collected_again_for_another_plan_or_another_axis(campaign, job, monkeypatch):
+    before = campaign.planned_study(job)
+    assert campaign.planned_study(job) == before
+    with monkeypatch.context() as changed:
+        changed.setattr(workflow, "AXES", [*workflow.AXES, "another_axis"])
+        assert campaign.planned_study(job) != before
+    longer = json.loads(json.dumps(CONFIG).replace('"duration_s": 4', '"duration_s": 5'))
+    assert Campaign(longer, []).planned_study(job) != before
 
 
 def test_campaign_with_suites_judges_each_algorithm_on_its_kernel(tmp_path, monkeypatch):
