@@ -62,8 +62,10 @@ class Traffic:
     queued_back: int = 0
     # Packets that the netem of a lossy sender dropped, alone or in aggregates.
     sender_losses: int = 0
-    # Received pings, which are losslab's own. Not in a manifest, which has all counters.
+    # Received pings, which are losslab's own, and connections that a host opened. Not in a manifest,
+    # which has all counters.
     pings: int = 0
+    opened: int = 0
     # Further counts of mechanisms, by name.
     others: dict[str, int] = field(default_factory=dict)
 
@@ -72,7 +74,8 @@ class Traffic:
         return {
             name: value
             for name, value in asdict(self).items()
-            if name != "pings" and (value or name not in (*OPTIONAL_COUNTS, *QUEUED))
+            if name not in ("pings", "opened")
+            and (value or name not in (*OPTIONAL_COUNTS, *QUEUED))
         }
 
     @property
@@ -253,5 +256,6 @@ def traffic(
         queued_back=deltas.queued(reverse_link, REVERSE_HANDLE),
         sender_losses=sender_losses,
         pings=deltas.counter("receiver", "IcmpInEchos"),
+        opened=sum(deltas.counter(host, "TcpActiveOpens") for host in ("sender", "receiver")),
         others=dict(counts),
     )

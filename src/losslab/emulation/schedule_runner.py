@@ -19,7 +19,7 @@ from losslab.emulation.goodput import Deliveries
 from losslab.emulation.hosts import Handle, inside
 from losslab.emulation.mechanism import outside_acceptance_interval
 from losslab.emulation.probes import QueueSample
-from losslab.emulation.qdiscs import Link, LinkCount, Qdisc, differences
+from losslab.emulation.qdiscs import REVERSE_HANDLE, Link, LinkCount, Qdisc, differences
 from losslab.errors import LosslabError
 from losslab.study import schedule
 from losslab.study.axes import plain
@@ -273,14 +273,18 @@ def counted(first: State, last: State, links: Sequence[tuple[str, str]]) -> list
     """Count packets offered and lost at netem links (host, interface) between two states."""
     counts = []
     for host, name in links:
-        before, after = (
-            next(q for q in at[host]["qdiscs"] if (q.get("dev"), q.get("handle")) == (name, "1:"))
+        by_handle = [
+            {q["handle"]: q for q in at[host]["qdiscs"] if q.get("dev") == name and "handle" in q}
             for at in (first, last)
-        )
-        lost = after["drops"] - before["drops"]
-        # netem drops packets when they arrive: those offered have left, are inside, or are lost.
+        ]
+        before, after = (qdiscs["1:"] for qdiscs in by_handle)
+        dropped = after["drops"] - before["drops"]
+        # netem drops packets when they arrive: those offered have left, are inside, or are lost. It
+        # counts what the bottleneck below it drops, too.
         inside = after["qlen"] - before["qlen"]
-        counts.append((after["packets"] - before["packets"] + inside + lost, lost))
+        below = [qdiscs.get(REVERSE_HANDLE, {"drops": 0})["drops"] for qdiscs in by_handle]
+        lost = dropped - (below[1] - below[0])
+        counts.append((after["packets"] - before["packets"] + inside + dropped, lost))
     return counts
 
 

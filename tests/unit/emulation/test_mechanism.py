@@ -43,6 +43,8 @@ MARKED = {"ecn_capable": 99_000, "marks": 50, "ce_received": 50}
         ({"ecn": "on", "queue": "codel"}, STILL, MARKED | {"ce_received": 45}),  # 10 dropped
         # Neither pings nor retransmissions carry ECT.
         ({"ecn": "on"}, STILL, {"ecn_capable": 9_000, "pings": 41_990, "retransmits": 40_000}),
+        # Nor do packets that open and close connections.
+        ({"ecn": "on"}, STILL, {"ecn_capable": 9_000, "opened": 21_000}),
     ],
 )
 def test_valid_run_has_no_violation(changes, idle, counts):

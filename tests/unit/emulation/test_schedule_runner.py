@@ -7,6 +7,7 @@ import pytest
 from losslab.emulation import schedule_runner
 from losslab.emulation.plan import make_plan
 from losslab.emulation.probes import QueueSample
+from losslab.emulation.qdiscs import REVERSE_HANDLE
 from losslab.emulation.schedule_runner import Boundary, ScheduleRunner
 from tests.unit.study.test_condition import CONDITION
 
@@ -45,11 +46,15 @@ def test_goodput_is_bounded_by_the_mean_rate():
     assert not plan(SLOWER).path_spec.in_order
 
 
-def state(packets=0, drops=0, qlen=0, back=(0, 0, 0)):
-    def line(name, packets, drops, qlen):
-        return {"dev": name, "handle": "1:", "packets": packets, "drops": drops, "qlen": qlen}
+def state(packets=0, drops=0, qlen=0, back=(0, 0, 0), below=None):
+    """Return the counters of both netem links, and of a bottleneck `below` the reverse one."""
 
-    return {"r2": {"qdiscs": [line("r2-receiver", packets, drops, qlen), line("r2-r1", *back)]}}
+    def line(name, packets, drops, qlen, handle="1:"):
+        return {"dev": name, "handle": handle, "packets": packets, "drops": drops, "qlen": qlen}
+
+    lines = [line("r2-receiver", packets, drops, qlen), line("r2-r1", *back)]
+    lines += [line("r2-r1", *below, handle=REVERSE_HANDLE)] if below else []
+    return {"r2": {"qdiscs": lines}}
 
 
 def loss_violations(text, *states, **more):
@@ -65,6 +70,15 @@ def test_phase_with_its_loss_rate_or_a_drop_list_is_valid():
     assert loss_violations(LOSSY, state(10), state(5_010), state(14_910, 100)) == []
     states = state(), state(5_000), state(14_800, 200)
     assert loss_violations(LOSSY, *states, drop_list="data 5") == []
+
+
+def test_packets_that_the_reverse_bottleneck_drops_are_not_lost_at_random():
+    before, after = state(below=(0, 0, 0)), state(5_000, back=(891, 9, 0), below=(891, 9, 0))
+    later = state(14_900, 100, back=(1_791, 9, 0), below=(1_791, 9, 0))
+    assert loss_violations(LOSSY, before, after, later) == []
+    lost = state(14_900, 100, back=(1_790, 10, 0), below=(1_790, 9, 0))
+    [reason] = loss_violations(LOSSY, before, after, lost)
+    assert "on the reverse path from 4 s must be 0 %" in reason
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ class Marking(Mechanism):
             return
         # Without TCP, the programs decide.
         # Those that open and close a connection carry none.
-        due = max(0, t.received - t.retransmits - t.pings - CONTROL_PACKETS * len(e.flows))
+        due = max(0, t.received - t.retransmits - t.pings - CONTROL_PACKETS * t.opened)
         if self.ecn != KERNEL and e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
             yield (
                 f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {due} packets "
