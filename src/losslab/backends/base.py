@@ -244,8 +244,8 @@ def without_result(job: Job, end: End, kind: str, last_output: str) -> GuestLost
         return GuestLostError(
             "a program must make a system call within half a minute of CPU time, found one that "
             "busy-waits: virtual time stands still meanwhile, so it never ends",
-            hint="let it sleep or poll while it waits; iperf3 from 3.16 on busy-waits after the last "
-            "byte of -n or -k, so use -t or -b",
+            hint="let it sleep or poll while it waits; iperf3 from 3.16 on busy-waits after the "
+            "last byte of -n or -k, so use -t or -b",
         )
     if end.status is None:
         return GuestLostError(

@@ -62,8 +62,8 @@ class Traffic:
     queued_back: int = 0
     # Packets that the netem of a lossy sender dropped, alone or in aggregates.
     sender_losses: int = 0
-    # Received pings, which are losslab's own, and connections that a host opened. Not in a manifest,
-    # which has all counters.
+    # Received pings, which are losslab's own, and connections that a host opened. They are not in a
+    # manifest, which has all counters.
     pings: int = 0
     opened: int = 0
     # Further counts of mechanisms, by name.
