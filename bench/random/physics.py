@@ -271,7 +271,7 @@ def sums_equal_totals(run: Finished) -> Iterator[str]:
         # Without TCP's samples of an app, its rate covers the time that the app reports. That of a
         # sized transfer is short.
         tolerance = 0.01 if run.asked["app"] in ("command", "quic") else 1e-6
-        sized = run.asked["app"] == "quic" and run.asked["size_kb"]
+        sized = run.asked["app"] in ("quic", "stream") and run.asked["size_kb"]
         total_mbit = its["total_goodput_mbit"] or 0.0
         if not sized and abs(total - total_mbit) > tolerance * total + 1e-9:
             yield f"total_goodput_mbit must be {total:.9g}, found {its['total_goodput_mbit']:.9g}"

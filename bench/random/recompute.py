@@ -262,7 +262,8 @@ def metrics_agree(run: Finished) -> Iterator[str]:
     its = run.summary | {"duration_s": length, "duration_ms": 1e3 * length}
     if run.asked["app"] == "ffmpeg":  # a video arrives until after the end
         its |= {"duration_s": None}
-    if run.asked["app"] == "quic" and run.asked["size_kb"]:  # its rate is of the transfer's time
+    # The rate of a sized transfer is of its own time.
+    if run.asked["app"] in ("quic", "stream") and run.asked["size_kb"]:
         its |= {"total_goodput_mbit": None}
     delayed = ("jitter_ms", "reorder_percent", "ack_batch_ms", "data_batch_ms")
     if run.asked["changes"] != "none" or any(run.asked[name] for name in delayed):
