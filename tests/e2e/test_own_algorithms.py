@@ -371,7 +371,7 @@ REFUSED = {
     "minmacro": ({"max(tcp_snd_cwnd(tcp_sk(sk)) / 2, 2U)": "max((int)own->losses, 2U)"},
                  "min() and max() compare numbers of one type: use min_t(u32, a, b)"),
     "symbol": ({DECLARED: "u32 tcp_reno_ssthresh(struct sock *sk) { return 2; }\n" + DECLARED},
-               "another file of the kernel has a function of this name"),
+               "another file of the module or of the kernel defines this name"),
     "tsosegs": ({DECLARED: GOAL + DECLARED, OPS: f"{OPS}\t.tso_segs = goal,\n"},
                 "BBRv3's patch adds this: try the kernel 6.12-bbr3"),
     "header": ({DECLARED: f'#include "config.h"\n{DECLARED}'},
