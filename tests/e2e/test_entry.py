@@ -96,6 +96,7 @@ def judged(name, tmp_path, seeds_of=()):
     return row["seeds"][0]["steps"][0]["number"], out
 
 
+@pytest.mark.nightly
 def test_algorithm_tuned_to_the_public_seeds_gains_nothing_with_those_of_a_commit(
     campaign_folder, tmp_path, capsys
 ):
