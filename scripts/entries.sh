@@ -18,6 +18,7 @@ for name in $names; do
         ;;
     esac
     [ -d "algorithms/$name" ] || continue # removed
+    [ "$name" = template ] && continue    # the skeleton that `losslab new algorithm` copies
     echo "losslab: $name, with seeds of $commit" >&2
     .venv/bin/losslab entry "$name" --commit "$commit" --out "$out/$name" || status=1
 done

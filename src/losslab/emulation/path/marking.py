@@ -104,8 +104,8 @@ class Marking(Mechanism):
         if self.ecn != KERNEL and e.flows and t.ecn_capable < CAPABLE_SHARE_MIN * due:
             yield (
                 f"with ecn {self.ecn}, at least {100 * CAPABLE_SHARE_MIN:g} % of {due} packets "
-                f"that are no retransmissions must carry ECT, found {t.ecn_capable} (a SYN that "
-                "was lost is sent again without ECN: try --sysctl both:net.ipv4.tcp_ecn_fallback=0)"
+                f"that are no retransmissions must carry ECT, found {t.ecn_capable} (if a SYN "
+                "was lost, TCP went on without ECN: try --sysctl both:net.ipv4.tcp_ecn_fallback=0)"
             )
         lost = t.loss_drops + t.bottleneck_drops
         if not -t.duplicates <= t.marks - t.ce_received <= lost:

@@ -46,6 +46,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _entry(options: argparse.Namespace) -> int:
+    if not options.commit.strip():
+        raise UsageError("--commit must be a text that seeds can be drawn from, found none")
     out: Path = options.out.resolve()
     cellspec.refuse_not_own(out)
     cellspec.make_own(out, "losslab entry")

@@ -32,11 +32,12 @@ NUMBERS = {
 }
 INTRODUCTION = (
     "Each algorithm is measured by <code>losslab conform rfc9743 NAME</code>, in the suite's quick "
-    "form: 37 criteria with limits that are losslab's, because RFC 9743 has almost no numbers. A "
-    "number is that of the worst cell, with its 95 % confidence interval. The rows have no order "
+    "form: {count} criteria with limits that are losslab's, because RFC 9743 has almost no numbers. "
+    "A number is that of the worst cell, with its 95 % confidence interval. The rows have no order "
     "of merit, and losslab does not add criteria up.",
     "The seeds are drawn from a commit that nobody knew before: that of the merge, for an "
-    "algorithm that came by a pull request. Its commands repeat each number.",
+    "algorithm that came by a pull request. A command repeats the first run of a criterion, and "
+    "<code>losslab conform rfc9743 NAME --seeds-of COMMIT</code> repeats all numbers.",
 )
 
 
@@ -82,7 +83,8 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the page with all algorithms."""
     labels = {row["name"]: row["label"] for row in load_algorithms(find("config/algorithms.tsv"))}
     named = sorted(records, key=lambda record: _label(record, labels).lower())
-    parts = [f"<p>{text}</p>" for text in INTRODUCTION]
+    count = len(suite.load(SUITE)["cases"])
+    parts = [f"<p>{text.format(count=count)}</p>" for text in INTRODUCTION]
     head = ("algorithm", "kernel", *NUMBERS.values(), "criteria", "fails")
     parts.append(webpage.table(head, (list(_row(record, labels)) for record in named)))
     for record in named:

@@ -20,15 +20,7 @@ from losslab import cellspec
 from losslab.backends.snapshot import Snapshots
 from losslab.reading import CONTROL, UsageError, out_file, whole_option, write_text
 from losslab.runs import seeds
-from losslab.runs.command import (
-    DIFFERING,
-    FAILED,
-    PASSED,
-    End,
-    Test,
-    first_differences,
-    prepared,
-)
+from losslab.runs.command import DIFFERING, FAILED, PASSED, End, Test, first_differences, prepared
 from losslab.study.condition import DEFAULT_IMAGE, DEFAULT_KERNEL
 from losslab.study.units import number_option
 

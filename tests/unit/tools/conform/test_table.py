@@ -77,6 +77,12 @@ def test_record_of_another_suite_or_algorithm_is_refused(tmp_path, name, change,
         table.read(tmp_path / f"{name}.json")
 
 
+def test_entry_without_a_commit_is_refused_before_it_runs(tmp_path, capsys):
+    assert cli.main(["entry", "gaimd", "--commit", " ", "--out", str(tmp_path / "entry")]) == 2
+    assert "--commit must be a text that seeds can be drawn from" in capsys.readouterr().err
+    assert not (tmp_path / "entry").exists()
+
+
 def test_command_writes_the_page(tmp_path, capsys):
     assert cli.main(["entries", str(RECORDED), "--out", str(tmp_path / "algorithms.html")]) == 0
     assert (tmp_path / "algorithms.html").read_text().startswith("<!DOCTYPE html>")
