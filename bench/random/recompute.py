@@ -86,9 +86,9 @@ def round_trips(run: Finished) -> Iterator[str]:
     loaded, rounded = ([rtt for t, rtt in pings if t >= begin - edge] for edge in (0, 0.00051))
     yield from _differ("rtt_ms", its.get("rtt_ms"), min(idle, default=None), 1e-6)
     if run.asked["trace"] == "none":
-        means = [statistics.fmean(rtts) for rtts in (loaded, rounded) if rtts]
+        candidates = [statistics.fmean(rtts) for rtts in (loaded, rounded) if rtts]
         found = its.get("rtt_loaded_ms")
-        nearest = min(means, key=lambda mean: abs(mean - (found or 0)), default=None)
+        nearest = min(candidates, key=lambda mean: abs(mean - (found or 0)), default=None)
         yield from _differ("rtt_loaded_ms", found, nearest, 1e-6)
     elif loaded and its.get("rtt_loaded_ms") == statistics.fmean(loaded):
         yield "rtt_loaded_ms is of pings that pass beside the trace's link"

@@ -32,9 +32,9 @@ NUMBERS = {
 }
 INTRODUCTION = (
     "Each algorithm is measured by <code>losslab conform rfc9743 NAME</code>, in the suite's quick "
-    "form: {count} criteria with limits that are losslab's, because RFC 9743 has almost no numbers. "
-    "A number is that of the worst cell, with its 95 % confidence interval. The rows have no order "
-    "of merit, and losslab does not add criteria up.",
+    "form: {count} criteria with limits that are losslab's, because RFC 9743 has almost no "
+    "numbers. A number is that of the worst cell, with its 95 % confidence interval. The rows have "
+    "no order of merit, and losslab does not add criteria up.",
     "The seeds are drawn from a commit that nobody knew before: that of the merge, for an "
     "algorithm that came by a pull request. A command repeats the first run of a criterion, and "
     "<code>losslab conform rfc9743 NAME --seeds-of COMMIT</code> repeats all numbers.",
