@@ -20,7 +20,6 @@ from losslab.backends.registry import BACKENDS
 from losslab.campaign import codelock, inputs, results
 from losslab.campaign.instrument import image_of, kernel_of
 from losslab.emulation.app import apps
-from losslab.emulation.plan import LATER_ENTRIES
 from losslab.instrument import cache, image, kernel
 from losslab.instrument.kernels import Kernel
 from losslab.instrument.part import Part
@@ -35,7 +34,7 @@ DIGITS = 16
 # Axes that are younger than the first fingerprints of cells that have them.
 LATER = (
     "parameters", "sysctl", "initcwnd_packets", "initrwnd_packets", "window_bytes",
-    *LATER_ENTRIES,
+    "jitter_direction", "jitter_distribution", "jitter_correlation_percent",
 )  # fmt: skip
 
 
