@@ -78,7 +78,7 @@ def segments(data: bytes, where: str, skipped: Counter[str]) -> Iterator[Segment
         if flags & SYN and not flags & ACK and (pair not in opened or first != begin):
             count += pair in opened
             opened[pair] = begin, count
-        number = count.to_bytes(4) * bool(count)
+        number = count.to_bytes(4) if count else b""
         yield at_s, source + number, target + number, begin, acked, octets, flags, sacked, window
 
 
@@ -94,7 +94,7 @@ def _tcp(ip: bytes, cut: int) -> tuple[bytes | None, tuple[bytes, bytes], int, s
             return None, ends, 0, "that are later fragments"
     elif len(ip) >= 40 and ip[0] >> 4 == 6:
         header, total = 40, int.from_bytes(ip[4:6])
-        total += 40 * bool(total)
+        total = 40 + total if total else 0
         protocol, ends = ip[6], (ip[8:24], ip[24:40])
         while protocol in EXTENSIONS and len(ip) >= header + 8:
             protocol, header = ip[header], header + 8 * (ip[header + 1] + 1)
@@ -149,9 +149,12 @@ def instead(skipped: Counter[str]) -> str:
 
 def copies_note(skipped: Counter[str]) -> list[str]:
     """Return the note on packets that a capture has several times, if there is any."""
-    count = skipped[COPIES]
-    return [f"packets that the capture has several times, as from several interfaces, count once: "
-            f"{count} copies"] * bool(count)  # fmt: skip
+    if not (count := skipped[COPIES]):
+        return []
+    return [
+        "packets that the capture has several times, as from several interfaces, count once: "
+        f"{count} copies"
+    ]
 
 
 def _sacked(options: bytes) -> Blocks:

@@ -462,8 +462,8 @@ def _from_times(
     """
     times = [_time(text, name, row) for row, text in enumerate(table.column(name), 1)]
     if len(zones := {zone for text in table.column(name) for zone in ZONE.findall(text)}) > 1:
-        raise UsageError(f"{_called(table, name)} must have one time zone, found"
-                         f"{','.join(sorted(zones))}")  # fmt: skip
+        raise UsageError(f"{_called(table, name)} must have one time zone, found "
+                         f"{', '.join(each.strip() for each in sorted(zones))}")  # fmt: skip
     clock = all(map(CLOCK.fullmatch, table.column(name)))
     times = _over_midnights(times) if clock else times
     periods: list[list[int]] = []
