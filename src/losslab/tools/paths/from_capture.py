@@ -167,10 +167,10 @@ def _of_capture(data: bytes, where: str, at_sender: bool) -> Found:
         default=((b"", b""), _Flow()),
     )  # fmt: skip
     if len(flow.rtts) < SEGMENTS_MIN:
-        others = f" ({captures.instead(skipped)})" if skipped else ""
+        unused = f" ({captures.instead(skipped)})" if skipped else ""
         raise UsageError(
             f"{where} must have a TCP flow with at least {SEGMENTS_MIN} segments whose "
-            f"acknowledgements are there, found {len(flow.rtts)}{others}",
+            f"acknowledgements are there, found {len(flow.rtts)}{unused}",
             hint="capture both directions at the sender of a bulk transfer, for 10 s or more",
         )
     found = Found()
