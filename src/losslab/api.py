@@ -6,15 +6,17 @@ needs pyarrow for columns of text. Notebooks show runs, results and their plots.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from losslab import cellspec, crossing, pyarguments, sweeps
+from losslab import analysis, cellspec, crossing, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import (
     fingerprint,
@@ -233,7 +235,8 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Show the means of each cell's main metric."""
-        shown = self.means().drop(columns=[*IDENTITY])
+        varied, _ = self._rows(None)
+        shown = self.means()[[*varied, "metric", *printed.STATISTICS]]
         table: str = shown.to_html(index=False, float_format="{:.4g}".format)
         return table + (drawing.preformatted("\n".join(self.warnings)) if self.warnings else "")
 
@@ -296,16 +299,21 @@ class Results:
     def means(self, metric: str | None = None) -> pd.DataFrame:
         """Return the mean of a metric per cell, with a 95 % confidence interval from five runs on.
 
-        The interval is for a fixed number of runs, as in a sweep. A campaign's cells that may end
-        early have wider intervals, in `results/summary/STUDY/statistics.csv`.
+        The axes that vary come first, the others last. The interval is for a fixed number of runs,
+        as in a sweep. A campaign's cells that may end early have wider intervals, in
+        `results/summary/STUDY/statistics.csv`.
 
         Args:
             metric: Name of the metric; by default the main metric of each cell's app.
         """
         varied, rows = self._rows(metric)
         names = [{key: row[key] for key in IDENTITY} for row in self._tables.cells]
-        means = [named | row for named, row in zip(names, rows, strict=True)]
-        columns = [*IDENTITY, *varied, "metric", *printed.STATISTICS]
+        means = [
+            named | cell.condition.to_json() | row
+            for named, cell, row in zip(names, self._cells, rows, strict=True)
+        ]
+        fixed = [name for name in AXES if name not in varied]
+        columns = [*IDENTITY, *varied, "metric", *printed.STATISTICS, *fixed]
         # Cells without five valid runs have no interval.
         return _frame(means, columns).astype({end: float for end in ("mean", "low", "high")})
 
@@ -445,7 +453,9 @@ def sweep(
     Args:
         replicates: Runs of each cell.
         cores: Cells to measure at a time; by default all cores.
-        out: Folder of the results; by default `results/sweeps` in the current folder.
+        out: Folder of the results, with the tables and the figure of `losslab sweep`; by default
+            `results/sweeps` in the current folder, which has the runs of several sweeps and no
+            tables.
         backend: As in `measure`.
         where: As in `measure`.
         axes: A value or a list of values of each axis, such as `algorithm=["cubic", "bbr"]`.
@@ -460,10 +470,19 @@ def sweep(
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
-    for cell in todo:
-        at_first_use(cell.condition, backend, where)
-    sweeps.measure(todo, runs, processors, backend, where)
-    return Results(folder, tuple(cell.file for cell in todo))
+    if out is not None:
+        sweeps.write_study(with_length, runs, folder)
+    with _continued():
+        for cell in todo:
+            at_first_use(cell.condition, backend, where)
+        sweeps.measure(todo, runs, processors, backend, where)
+    found = Results(folder, tuple(cell.file for cell in todo))
+    if out is not None:
+        measured = found._cells
+        varied = sweeps.varied_axes(with_length, [cell.condition for cell in measured])
+        rows = printed.rows(measured, varied, None)
+        sweeps.write_tables(rows, varied, measured, folder, analysis.has_r())
+    return found
 
 
 @_with_axes
@@ -498,8 +517,20 @@ def cross(
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
-    found, _ = sweeps.cross(given, name, factor, runs, folder, processors)
+    with _continued():
+        found, _ = sweeps.cross(given, name, factor, runs, folder, processors)
     return found
+
+
+@contextlib.contextmanager
+def _continued() -> Iterator[None]:
+    """Say what an interrupt leaves behind."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("losslab: interrupted: finished runs are kept; the same call continues",
+              file=sys.stderr)  # fmt: skip
+        raise
 
 
 def read(folder: str | Path) -> Results:
@@ -511,6 +542,18 @@ def read(folder: str | Path) -> Results:
     path = pyarguments.folder("folder", folder)
     if records.has_numbers(path):
         return RecordedResults(path, ())
+    if not path.is_dir():
+        raise UsageError(
+            f"{path} must be a folder of results, found "
+            + ("a file" if path.exists() else "no such folder"),
+            hint="recorded/full is in a clone of losslab, and not in an installation with pip; other "
+            "results are in the folder of `losslab sweep` or of a campaign",
+        )
+    if (path / records.RECORD).is_file():
+        raise UsageError(
+            f"{path} must have the numbers of runs, found only their digests ({records.RECORD})",
+            hint="`losslab diff RESULTS RECORD` compares with digests; recorded/full has numbers",
+        )
     found = results.read_cells(path)
     return Results(Path(folder), tuple(cell.file for cell in found.values()))
 

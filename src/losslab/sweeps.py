@@ -370,17 +370,14 @@ def run(
     if metric is not None:
         metrics.require_measured(metric, conditions)
     figure = _can_draw()
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
+    write_study(given, replicates, out)
     for condition in conditions:
         at_first_use(condition, backend, where)
     measure(todo, replicates, cores, backend, where)
     measured = [read_cell(cell.file).checked(cell.condition) for cell in todo]
     varied = varied_axes(given, conditions)
     rows = printed.rows(measured, varied, metric)
-    files = [*printed.write(rows, varied, out, figure), out / "replicates.csv"]
-    runs = gather(map(numbers_of, measured))
-    write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
+    files = write_tables(rows, varied, measured, out, figure)
     warnings = [
         *halves.of_cells(measured, lambda cell: printed.cell_name(cell, varied)),
         *limiters.of_cells(measured, lambda cell: printed.cell_name(cell, varied)),
@@ -393,6 +390,26 @@ def run(
     for warning in warnings:
         print(f"losslab: warning: {warning}", file=sys.stderr)
     return _warn(rows, varied)
+
+
+def write_study(given: Mapping[str, Sequence[str | float]], replicates: int, out: Path) -> None:
+    """Write a sweep as a study's blocks, study.yaml, to its folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "study.yaml").write_text(yaml.safe_dump(study(given, replicates), sort_keys=False))
+
+
+def write_tables(
+    rows: Sequence[Mapping[str, Any]],
+    varied: Sequence[str],
+    measured: Sequence[MeasuredCell],
+    out: Path,
+    figure: bool,
+) -> list[Path]:
+    """Write sweep.csv, replicates.csv and, with `figure`, the figure; return the files."""
+    files = [*printed.write(rows, varied, out, figure), out / "replicates.csv"]
+    runs = gather(map(numbers_of, measured))
+    write_csv(files[-1], (*REPLICATE_COLUMNS, *runs.metrics()), runs.replicates)
+    return files
 
 
 def varied_axes(

@@ -47,7 +47,14 @@ def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
     numpy = pytest.importorskip("numpy")
     asked = []
     monkeypatch.setattr(api, "at_first_use", lambda *_: None)
-    monkeypatch.setattr(api.sweeps, "measure", lambda *words: asked.append(words))
+    monkeypatch.setattr(api.analysis, "has_r", lambda: False)
+
+    def measure(todo, *words):
+        asked.append((todo, *words))
+        for number, its in enumerate(todo):
+            cell(its.file.parent, its.condition, *range(1 + number, 4 + number))
+
+    monkeypatch.setattr(api.sweeps, "measure", measure)
     swept = losslab.sweep(
         algorithm=("cubic", "bbr", "cubic"),
         loss_percent=numpy.arange(2),
@@ -60,6 +67,42 @@ def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
     ]  # fmt: skip
     assert (replicates, place) == (3, ["virtual", "guest"])
     assert swept.files == tuple(cell.file for cell in todo)
+    # The files are those of the command.
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "cells", "study.yaml", "sweep.csv", "replicates.csv",
+    }  # fmt: skip
+    rows = [line.split(",") for line in (tmp_path / "sweep.csv").read_text().splitlines()]
+    assert rows[0][:3] == ["algorithm", "loss_percent", "metric"]
+    assert [row[:2] for row in rows[1:]] == [
+        [each.condition.algorithm, str(each.condition.loss_percent)] for each in todo
+    ]
+    assert len((tmp_path / "replicates.csv").read_text().splitlines()) == 13
+    monkeypatch.chdir(tmp_path)
+    losslab.sweep(algorithm="cubic", loss_percent=0, replicates=3)
+    assert [path.name for path in api.SWEEPS.iterdir()] == ["cells"]
+
+
+def test_interrupted_sweep_says_that_finished_runs_are_kept(monkeypatch, tmp_path, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "at_first_use", lambda *_: None)
+    monkeypatch.setattr(api.sweeps, "measure", stop)
+    with pytest.raises(KeyboardInterrupt):
+        losslab.sweep(algorithm="cubic", out=tmp_path)
+    assert "interrupted: finished runs are kept" in capsys.readouterr().err
+
+
+def test_folder_without_results_says_what_it_is(tmp_path, root):
+    with pytest.raises(
+        losslab.UsageError, match=r"found no such folder\n.*an installation with pip"
+    ):
+        losslab.read(tmp_path / "recorded" / "full")
+    (tmp_path / "loss.jsonl.xz").touch()
+    with pytest.raises(losslab.UsageError, match="found a file"):
+        losslab.read(tmp_path / "loss.jsonl.xz")
+    with pytest.raises(losslab.UsageError, match="found only their digests"):
+        losslab.read(root / "recorded" / "quick")
 
 
 def test_results_have_a_row_per_cell_and_per_replicate(results):
@@ -76,6 +119,10 @@ def test_results_have_a_row_per_cell_and_per_replicate(results):
 def test_means_have_the_reports_confidence_intervals(results):
     one, other = results.means().to_dict("records")
     assert (one["algorithm"], one["mean"], one["n_values"]) == ("cubic", 3, 5)
+    # Every axis has a column, and those that vary come first.
+    assert (one["loss_percent"], one["rtt_ms"]) == (1, AXES["rtt_ms"].default)
+    assert [*one][3:6] == ["algorithm", "metric", "n_runs"]
+    assert set(AXES) < set(one)
     # R: mean_interval(1:5)
     assert (one["low"], one["high"]) == pytest.approx((1.318, 7.710), abs=1e-3)
     assert math.isnan(other["low"])

@@ -20,6 +20,23 @@ def test_only_similar_names_and_files_are_suggested(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("word", "names", "name"),
+    [
+        ("loss", ["loss_percent", "queue"], "loss_percent"),
+        ("rtt", ["rate_mbit", "rtt_ms"], "rtt_ms"),
+        ("bandwidth_mbit", ["rate_mbit", "rtt_ms"], "rate_mbit"),
+        ("--bandwidth", ["--rate-mbit", "--rtt-ms"], "--rate-mbit"),
+        ("latency", ["rate_mbit", "rtt_ms"], "rtt_ms"),
+        ("algo", ["algorithm", "app"], "algorithm"),
+        ("--replicates", ["--seeds", "--out"], "--seeds"),
+        ("--seeds", ["--replicates", "--out"], "--replicates"),
+    ],
+)
+def test_beginning_of_a_name_or_another_word_for_it_is_suggested(word, names, name):
+    assert did_you_mean(word, names) == f"; did you mean {name}?"
+
+
+@pytest.mark.parametrize(
     ("studies", "suggestion"),
     [
         ({"lss": {"main": RUN}}, "did you mean loss?"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -21,7 +21,7 @@ from tabulate import tabulate
 from losslab.emulation.app import apps
 from losslab.emulation.flows import feature as background
 from losslab.emulation.schemes import SCHEMES
-from losslab.errors import LosslabError, did_you_mean
+from losslab.errors import LosslabError, did_you_mean, synonyms
 from losslab.reading import UsageError, input_errors, read_rows, read_text, shown
 from losslab.repository import ROOT, listed
 from losslab.study import metrics, units
@@ -47,6 +47,9 @@ DERIVED = (
 )
 TYPES = {"str": "string", "int": "integer", "float": "number"}  # of axes, in Table Schema
 UNDECLARED = "any"  # type of undeclared columns
+# Columns of a table of runs besides its axes and metrics.
+OF_RUN = ("study", "block", "cell", "replicate", "seed", "valid", "reasons", "attempt",
+          "earlier_reasons")  # fmt: skip
 # Larger files are no table of losslab's.
 MAX_TABLE_BYTES = 2**30
 # Axes of the traffic that are of no app.
@@ -177,39 +180,51 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         command = commands.add_parser(name)
         command.add_argument("--json", action="store_true", help=f"print {form}")
         command.set_defaults(run=run)
-        if name == "axes":
+        if name != "columns":
             command.add_argument(
-                "word", nargs="?", default="", help="only axes with this word, such as rate"
+                "word", nargs="?", default="", help=f"only {name} with this word, such as rate"
             )
     command.add_argument(
         "file", type=Path, nargs="?",
-        help="table of a run, a sweep, a campaign or a record; without it, all tables are listed",
+        help="table of a run, a sweep, a campaign or a record, also one that does not exist yet; "
+        "without it, all tables are listed",
     )  # fmt: skip
 
 
 def _axes(options: argparse.Namespace) -> int:
-    schemas = {name: axis.schema() for name, axis in AXES.items()}
-    if word := options.word.lower():
-        schemas = {name: its for name, its in schemas.items() if _mentions(AXES[name], word)}
-        if not schemas:
-            raise UsageError(
-                f"no axis has {shown(options.word)} in its name, unit, values or meaning"
-                f"{did_you_mean(options.word, AXES)}",
-                hint="`losslab axes` lists all axes",
-            )
-    names = schemas if options.word else AXES
-    print(json.dumps(schemas, indent=1) if options.json else axes_table(names))
+    texts = {n: (n, axis.unit, axis.help, *axis.choices) for n, axis in AXES.items()}
+    names = _with_word(texts, options.word, "axis")
+    schemas = {name: AXES[name].schema() for name in names}
+    table = axes_table(names) if options.word else axes_table()
+    print(json.dumps(schemas, indent=1) if options.json else table)
     return 0
 
 
-def _mentions(axis: Axis, word: str) -> bool:
-    """Return whether an axis has a word in its name, unit, values or meaning, in any case."""
-    return any(word in text.lower() for text in (axis.name, axis.unit, axis.help, *axis.choices))
+def _with_word(texts: Mapping[str, Iterable[str]], word: str, what: str) -> list[str]:
+    """List the names whose texts have a word, in any case, or another word for the same."""
+    spellings = synonyms(word.lower())
+    found = [
+        name
+        for name, its in texts.items()
+        if any(spelling in text.lower() for spelling in spellings for text in its)
+    ]
+    if not found:
+        many = {"axis": "axes"}.get(what, f"{what}s")
+        raise UsageError(
+            f"no {what} has {shown(word)} in its name, unit, values or meaning"
+            f"{did_you_mean(word, texts)}",
+            hint=f"`losslab {many}` lists all {many}",
+        )
+    return found
 
 
 def _metrics(options: argparse.Namespace) -> int:
-    rows = [asdict(metric) for metric in metrics.declared().values()]
-    print(json.dumps(rows, indent=1) if options.json else metrics_table())
+    every = metrics.declared()
+    names = _with_word(
+        {n: (n, its.unit, its.description) for n, its in every.items()}, options.word, "metric"
+    )
+    rows = [asdict(every[name]) for name in names]
+    print(json.dumps(rows, indent=1) if options.json else metrics_table(names))
     return 0
 
 
@@ -232,7 +247,7 @@ def _columns(options: argparse.Namespace) -> int:
 def _names_in(file: Path) -> list[str]:
     """Return the names of a table's columns, or of a packed file's keys.
 
-    Packed files have the keys that are declared for them.
+    Packed files, and tables that are not there, have what is declared for them.
     """
     if file.is_dir():
         raise UsageError(
@@ -240,9 +255,13 @@ def _names_in(file: Path) -> list[str]:
             hint="name one of its files; `losslab.read(FOLDER)` in Python reads results and "
             "recorded numbers as tables",
         )
+    matching = [t for t in tables().values() if t.pattern != ANY and t.matches(str(file))]
     if file.is_file() and file.suffix == ".xz":
-        matching = [t for t in tables().values() if t.pattern != ANY and t.matches(str(file))]
         return [name for table in matching for name in table.columns]
+    if matching and not file.exists():
+        # Tables of runs have no columns of their own.
+        own = dict.fromkeys(name for table in matching for name in table.columns)
+        return [*own] or [*OF_RUN, *AXES, *metrics.declared()]
     separator = "\t" if file.suffix == ".tsv" else ","
     return read_text(file, MAX_TABLE_BYTES).partition("\n")[0].split(separator)
 
@@ -328,8 +347,8 @@ def axes_table(names: Container[str] = AXES) -> str:
     return _markdown(("axis", "unit", "values", "default", "meaning"), rows)
 
 
-def metrics_table() -> str:
-    """Return the metrics as a Markdown table."""
-    every = metrics.declared().values()
+def metrics_table(names: Container[str] | None = None) -> str:
+    """Return the metrics, or some of them by name, as a Markdown table."""
+    every = [m for n, m in metrics.declared().items() if names is None or n in names]
     rows = [(f"`{m.name}`", m.unit, m.better, ", ".join(m.of), m.description) for m in every]
     return _markdown(("metric", "unit", "better", "provided by", "meaning"), rows)

@@ -105,11 +105,37 @@ def test_f4_files_of_recorded_campaigns_have_declared_columns(capsys):
 
 
 def test_axes_are_found_by_a_word(capsys):
-    assert cli.main(["axes", "Bandwidth"]) == 2
+    assert cli.main(["axes", "wave"]) == 2
     assert "`losslab axes` lists all" in capsys.readouterr().err
+    for word, axis in (("Bandwidth", "rate_mbit"), ("latency", "rtt_ms")):
+        assert cli.main(["axes", word]) == 0
+        assert f"| `{axis}`" in capsys.readouterr().out
     assert cli.main(["axes", "RTT"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("| `rtt_ms`") for line in lines)
     assert not any(line.startswith("| `algorithm`") for line in lines)
     assert cli.main(["axes", "codel", "--json"]) == 0
     assert "queue" in json.loads(capsys.readouterr().out)
+
+
+def test_metrics_are_found_by_a_word(capsys):
+    assert cli.main(["metrics", "wave"]) == 2
+    assert "no metric has wave" in capsys.readouterr().err
+    assert cli.main(["metrics", "goodput", "--json"]) == 0
+    names = [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert "goodput_mbit" in names and "rtt_loaded_ms" not in names
+
+
+def test_table_that_is_not_there_has_the_columns_that_it_may_have(capsys, monkeypatch, tmp_path):
+    """The page on Python promised it, and the command refused."""
+    monkeypatch.chdir(tmp_path)
+    for file in ("results/summary/loss/replicates.csv", "replicates.csv"):
+        assert cli.main(["columns", file, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        names = {row["name"] for row in rows}
+        assert {"study", "seed", "valid", "loss_percent", "goodput_mbit"} < names
+        assert all(row["type"] != dictionary.UNDECLARED for row in rows)
+    assert cli.main(["columns", "queue.csv", "--json"]) == 0
+    assert "backlog_packets" in [row["name"] for row in json.loads(capsys.readouterr().out)]
+    assert cli.main(["columns", "mine.csv"]) == 2
+    assert "mine.csv does not exist" in capsys.readouterr().err

@@ -243,8 +243,10 @@ class Plan:
         raise UsageError(
             f"--budget must be enough for {MIN_RUNS} runs of each choice"
             + (" with each value that --uncertain names or that is unknown" if wanted > 1 else "")
-            + f", found {options.budget}, of about {minutes:.1f} min on {options.cores} cores",
-            hint="give more with --budget; a lower rate, fewer uses or fewer --uncertain take less",
+            + f", about {minutes:.1f} min on {options.cores} cores, found "
+            f"{budget_core_s / options.cores:g} s",
+            hint="give more with --budget, such as 5min; a lower rate, fewer uses or fewer "
+            "--uncertain take less",
         )
 
     @classmethod

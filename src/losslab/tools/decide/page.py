@@ -102,17 +102,25 @@ def _ratio(ratio: Found) -> tuple[str, str]:
 
 
 def costs(found: Found) -> list[str]:
-    """Say what a recommended choice costs, compared with the first."""
+    """Say what a recommended choice costs: for the choice of today, where another one is better."""
     lines = []
-    named = {name for its in found["answers"].values() for name in its["choices"]
-             if its["verdict"] == "better"}  # fmt: skip
-    for choice in (each for each in found["question"]["choices"] if each in named):
-        worse = [
+    first = found["question"]["choices"][0]
+    uses: dict[str, set[str]] = {}
+    for use, its in found["answers"].items():
+        for name in its["choices"] if its["verdict"] == "better" else ():
+            uses.setdefault(name, set()).add(use)
+    for choice in (each for each in found["question"]["choices"] if each in uses):
+        verdict, parts = ("better", uses[first]) if choice == first else ("worse", uses[choice])
+        against = [
             f"{its['title'][0].lower()}{its['title'][1:]} {_ratio(its['ratio'])[0]}".rstrip()
+            + (f" with {its['choice']}" if choice == first else "")
             for its in found["comparisons"]
-            if (its["part"], its["choice"], its["verdict"]) == ("cost", choice, "worse")
+            if its["verdict"] == verdict
+            and (its["part"] in parts or (its["part"] == "cost" and choice != first))
+            and choice in (first, its["choice"])
         ]
-        lines += [f"Cost of {choice}: {', '.join(worse)}."] if worse else []
+        title = f"Against {first}" if choice == first else f"Cost of {choice}"
+        lines += [f"{title}: {', '.join(against)}."] if against else []
     return lines
 
 
@@ -169,9 +177,9 @@ def _question(found: Found) -> Iterator[tuple[str, str]]:
     if assumed:
         yield "Assumed, because not given", ", ".join(assumed)
     others = ", ".join(f"{count} {name}" for name, count in its["others"].items())
-    more = f"; of the others: {others}" if others else ""
-    rest = "none of them yours" if its["alone"] else "the rest are yours and use the choice"
-    yield "Long flows", f"{its['flows']}{more}; {rest}" if its["flows"] else "none"
+    rest = f"; of the others: {others}; the rest are yours" if others else ", yours"
+    rest = f"; of the others: {others}; none of them yours" if its["alone"] else rest
+    yield "Long flows", f"{its['flows']}{rest}" if its["flows"] else "none"
     pages = ""
     if its["page_kb"]:
         count = its["pages_per_s"] * found["duration_s"]
@@ -194,6 +202,7 @@ def _notes(found: Found) -> Sequence[str]:
     return [
         "A choice is better if its whole confidence interval (CI) is, and its mean by more than "
         "5 %. A difference does not matter if the whole interval is within 5 %.",
-        "Each interval has its own error of 5 %, shared by the pairs of more than two choices.",
+        "Each interval has its own error of 5 %, shared by the pairs of more than two choices. A "
+        "ratio is the geometric mean over the pairs of runs, not the ratio of the means.",
         *([f"The budget was too small for {left}."] if left else []),
     ]

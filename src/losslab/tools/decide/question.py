@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from losslab import cellspec, cli, sweeps, variants
 from losslab.campaign import inputs
 from losslab.emulation.app import apps
-from losslab.errors import LosslabError
+from losslab.errors import LosslabError, did_you_mean
 from losslab.reading import UsageError, input_errors, number, shown
 from losslab.repository import ROOT
 from losslab.study import background, design, parameters, units
@@ -124,7 +124,9 @@ class Variant(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the name with the value and its unit."""
+        """Return the name with the value and its unit; "" for the question itself."""
+        if not self.name:
+            return ""
         unit = {SHARE: "%", FLOWS: "flows"}.get(self.name, "")
         return quantity_text(self.name, self.value, unit)
 
@@ -407,8 +409,11 @@ def _now(question: Question, name: str) -> float:
     if name == FLOWS and question.flows and not question.by_trace:
         return question.flows
     if not _of_path(name):
-        raise UsageError(f"--uncertain must name an axis of the path, {SHARE} (with --share) or "
-                         f"{FLOWS}, found {shown(name)}")  # fmt: skip
+        known = [SHARE, FLOWS, *filter(_of_path, AXES)]
+        raise UsageError(
+            f"--uncertain must name an axis of the path, {SHARE} (with --share) or {FLOWS}, found "
+            f"{shown(name)}{did_you_mean(name, known)}"
+        )
     its = AXES[name]
     return float(question.path.get(name, its.default or 0))
 

@@ -142,7 +142,8 @@ def test_question_of_the_file_names_the_command_that_answers_it(tmp_path):
         (["cubic", "bbr", "--uncertain", "loss_percent=1..x"], "a bound of loss_percent"),
         (["cubic", "bbr", "--rate-mbit", "5", "--uncertain", "rate_mbit=10..20"],
          "must have bounds around 5, the value of your path, found 10..20"),
-        (["cubic", "bbr", "--budget", "1s"], "--budget must be enough"),
+        (["cubic", "bbr", "--budget", "1"], "cores, found 1 s\n"),
+        (["cubic", "bbr", *PATH, "--uncertain", "rtt=20..80"], "rtt; did you mean rtt_ms?"),
         (["cubic", "bbr", "--budget", "soon"], "--budget"),
         (["cubic", "bbr", "--trace", "cellular", "--use", "video", "--share", "cubic=50%"],
          "--trace"),
@@ -248,6 +249,38 @@ def decided(lost=False):
     other.values = {"own_goodput_mbit": {"a": more, "b": more}}
     made = decide.Plan((base.variant, other.variant), 10.0, 6, 5, 1.0, ("rtt_ms 80 ms",))
     return decide.decision([base, other], made) | {"command": "losslab decide a b"}
+
+
+def test_decision_for_todays_choice_says_in_what_another_is_better():
+    """The page said "Use cubic for pages", and hid that BBR's slow pages were 36 % faster."""
+    question = Question(("a", "b", "c"), {}, {}, 0, ("pages",), 300.0, 200.0)
+    base = decide.Outcome(decide.Variant("", 0.0, question))
+    quick, slow = ({seed: mean + seed / 100 for seed in range(6)} for mean in (1.0, 24.0))
+    base.values = {
+        "fct_median_s": {"a": quick, "b": slow, "c": slow},
+        "fct_p95_s": {"a": slow, "b": quick, "c": slow},
+        "rtt_loaded_ms": {"a": slow, "b": quick, "c": quick},
+    }
+    plan = decide.Plan((base.variant,), 10.0, 6, 5, 1.0)
+    found = decide.decision([base], plan) | {"command": "losslab decide a b c"}
+    assert found["headline"] == "Use a for pages."
+    against = "Against a: 95th percentile of the load time 0.043 times with b."
+    assert page.costs(found) == [against]
+    assert against in page.text(found)
+    # A choice other than today's has it as a cost.
+    base.values["fct_median_s"] = {"a": slow, "b": slow, "c": quick}
+    base.values["fct_p95_s"] = {"a": quick, "b": slow, "c": slow}
+    found = decide.decision([base], plan)
+    assert found["headline"] == "Use c for pages."
+    assert page.costs(found) == ["Cost of c: 95th percentile of the load time 23 times."]
+
+
+def test_base_path_has_no_label_and_own_long_flows_are_named_as_yours():
+    found = decided()
+    assert decide.Variant("", 0.0, Question(("a", "b"), {}, {}, 1, ("bulk",))).label == ""
+    assert "Long flows: 10; of the others: 3 cubic; the rest are yours" in page.text(found)
+    found["question"] |= {"others": {}, "flows": 1}
+    assert "Long flows: 1, yours\n" in page.text(found)
 
 
 def test_b5_decision_says_what_limited_the_flows_instead_of_the_path():
