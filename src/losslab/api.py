@@ -544,7 +544,7 @@ def read(folder: str | Path) -> Results:
         return RecordedResults(path, ())
     if not path.is_dir():
         raise UsageError(
-            f"{path} must be a folder of results, found "
+            f"{path} must contain measured cells, found "
             + ("a file" if path.exists() else "no such folder"),
             hint="recorded/full is in a clone of losslab, and not in an installation with pip; other "
             "results are in the folder of `losslab sweep` or of a campaign",

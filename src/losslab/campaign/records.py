@@ -210,6 +210,9 @@ def _other_bytes(
             problems = results.other_values(cell.condition, condition)
             return replace(difference, verdict=verdict, problems=problems)
         difference = replace(difference, versions=other_versions(cell.rows, rows))
+    else:
+        unknown = "the record has no durations: runs of another one have other bytes, too"
+        difference = replace(difference, problems=[*difference.problems, unknown])
     if one.replicates == other.replicates:
         return difference
     problems = [f"A has {one.replicates} runs, and the record {other.replicates}"]

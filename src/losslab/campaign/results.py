@@ -274,9 +274,14 @@ def read_cells(folder: Path) -> dict[str, MeasuredCell]:
             )
         files[name] = file
     if not files:
+        inside = f"no {CELL_FILE} below it" if folder.is_dir() else "a file"
+        record = folder / "record.tsv"
         raise UsageError(
-            f"{folder} must contain measured cells, found no {CELL_FILE} below it",
-            hint="name a results folder of the workflow, or the folder of `losslab sweep`",
+            f"{folder} must contain measured cells, found "
+            + (inside if folder.exists() else "no such folder"),
+            hint=f"its record is {record}"
+            if record.is_file()
+            else "name a results folder of the workflow, or the folder of `losslab sweep`",
         )
     cells = {name: read_cell(file) for name, file in files.items()}
     return {name: cell for name, cell in cells.items() if "absent" not in cell.content}

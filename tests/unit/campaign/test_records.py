@@ -266,6 +266,14 @@ def test_other_bytes_do_not_agree_and_say_where_the_mean_lies(tmp_path, row_reco
     out = capsys.readouterr().out
     assert "different bytes in 1 cell" in out
     assert "the mean of A is outside the recorded confidence interval, " in out
+    assert "the record has no durations: runs of another one have other bytes, too" in out
+    # A folder with a record, and one that is not there.
+    (tmp_path / "recorded").mkdir()
+    shutil.copy(row_record, tmp_path / "recorded")
+    assert cli.main(["diff", str(tmp_path / "recorded"), str(row_record)]) == 2
+    assert f"its record is {tmp_path / 'recorded' / 'record.tsv'}" in capsys.readouterr().err
+    assert cli.main(["diff", str(tmp_path / "absent"), str(row_record)]) == 2
+    assert "absent must contain measured cells, found no such folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
