@@ -546,8 +546,8 @@ def read(folder: str | Path) -> Results:
         raise UsageError(
             f"{path} must contain measured cells, found "
             + ("a file" if path.exists() else "no such folder"),
-            hint="recorded/full is in a clone of losslab, and not in an installation with pip; other "
-            "results are in the folder of `losslab sweep` or of a campaign",
+            hint="recorded/full is in a clone of losslab, and not in an installation with pip; "
+            "other results are in the folder of `losslab sweep` or of a campaign",
         )
     if (path / records.RECORD).is_file():
         raise UsageError(

@@ -74,9 +74,9 @@ BBR_CYCLES = 2
 # Share of its final rate by which a flow differs at the start: of two flows, one has twice as much.
 UNEQUAL_START = 1 / 3
 EPOCHS_MAX, STEPS = 200, 60
-# The model's losses are regular, so its cycles end in one of several series, depending on the start.
-# Their rates differ by up to 7 %: CUBIC's fast convergence is in none of the cycles, or in each
-# second one. Random losses make a mixture of them, so a run may end in any of the series.
+# The model's losses are regular, so its cycles end in one of several series, by the start. Their
+# rates differ by up to 7 %: CUBIC's fast convergence is in none of the cycles, or in each second
+# one. Random losses make a mixture of them, so a run may end in any of the series.
 SERIES_SHARE = 0.1
 
 
@@ -406,7 +406,8 @@ def _run(cubic: bool, path: _Path, first_loss: float, leaves_at: float) -> _Flui
     beta = CUBIC_BETA if cubic else RENO_BETA
     highest = window
     window = max(2.0, beta * window) if lost else window
-    previous, same, rates = (0.0, 0.0), 0, list[float]()
+    previous, same = (0.0, 0.0), 0
+    rates: list[float] = []
     until_loss = 1 / path.loss if path.loss else math.inf
     for _ in range(EPOCHS_MAX):
         begin_s, begin, sent = times[-1], totals[-1], 0.0
@@ -432,18 +433,22 @@ def _run(cubic: bool, path: _Path, first_loss: float, leaves_at: float) -> _Flui
         window = min(window, path.limit_packets)
         cycle_s = times[-1] - begin_s
         rate = (totals[-1] - begin) / cycle_s if cycle_s else path.packets_per_s
+        rates.append(rate)
         converged = all(
             abs(now / then - 1) < 0.01 if then else False
             for now, then in zip((rate, window), previous, strict=True)
         )
         same = same + 1 if converged else 0
-        rates.append(rate)
         if same == 2 or times[-1] >= LENGTHS_S[-1]:
             break
         previous = rate, window
         fast = cubic and window < highest
         highest = window * (1 + CUBIC_BETA) / 2 if fast else window
         window = max(2.0, beta * window)
+    return _Fluid(tuple(times), tuple(totals), rate, cycle_s, _settled(rates, same == 2))
+
+
+def _settled(rates: Sequence[float], converged: bool) -> float:
+    """Return the mean rate of the last two cycles if they repeat; else infinity."""
     alternate = len(rates) == EPOCHS_MAX and abs(rates[-1] / rates[-3] - 1) < 0.01
-    settled = (rates[-1] + rates[-2]) / 2 if alternate or same == 2 else math.inf
-    return _Fluid(tuple(times), tuple(totals), rate, cycle_s, settled)
+    return (rates[-1] + rates[-2]) / 2 if alternate or converged else math.inf

@@ -26,8 +26,8 @@ EXAMPLES = [
 # Other programs on pages, whose arguments are not checked.
 OTHERS = {
     "apt-get", "cargo", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "go",
-    "grep", "ls", "mkdir", "mv", "pip", "python3", "sbatch", "squeue", "tar", "scp",
-    "unshare", "unzip",
+    "grep", "ls", "mkdir", "mv", "pip", "python3", "sbatch", "squeue", "sudo", "tar",
+    "scp", "unshare", "unzip",
 }  # fmt: skip
 # Pages whose commands use modules that the reader writes there.
 OWN_MODULES = {"docs/how-to/modules.md"}

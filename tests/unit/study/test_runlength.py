@@ -33,7 +33,7 @@ def test_start_decides_a_short_run_of_cubic_with_little_loss():
 
 
 def test_start_that_is_forgotten_needs_no_longer_runs():
-    """Cycles of 0.44 s needed "more than 2560 s": those of another start were 6 % shorter for ever."""
+    """Cycles of 0.44 s needed "more than 2560 s": those of another start stayed 6 % shorter."""
     path = Condition("cubic", rate_mbit=20, rtt_ms=40, loss_percent=0.5, buffer_packets=66)
     assert runlength.needed(path) == runlength.RunLength(10, 1)
     assert runlength.too_short(replace(path, duration_s=20, warmup_s=4)) == ""

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from losslab.reading import (
 from losslab.study import metrics
 from losslab.study.axes import derived_seed, short
 from losslab.study.condition import Condition
+from losslab.ui import lessons, webpage
 
 LESSONS: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("lessons.yaml"))
 # A student as their university names them: `017`, `s1234567` or `ann.lee@uni` are all different.
@@ -52,6 +54,8 @@ COLUMNS = (
     "file", "student", "lesson", "run", "predicted", "measured", "metric", "predicted_by_measured",
     "same_bytes", "problem", "because",
 )  # fmt: skip
+# Rows of the handout that students fill in.
+ANSWERS = ("My prediction, and why", "Measured", "What my prediction left out")
 # Beginnings of a cell that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -111,6 +115,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     kinds = group.add_subparsers(required=True, metavar="WHAT")
     start = kinds.add_parser("start", help="print the task, record the prediction")
     submit = kinds.add_parser("submit", help="write the file for the teacher")
+    sheet = kinds.add_parser("handout", help="write the lessons of a page without their solutions")
     grade = kinds.add_parser("grade", help="check the files of a class, and write a sheet")
     start.add_argument("lesson", choices=[*LESSONS], metavar="LESSON", help=", ".join(LESSONS))
     start.add_argument(
@@ -126,6 +131,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     submit.add_argument("folder", type=Path, help="the exercise's folder")
     submit.add_argument("--because", default="", metavar="TEXT", help="explanation in a sentence")
     submit.set_defaults(run=_submit)
+    sheet.add_argument("page", type=Path, metavar="PAGE", help="page such as teach.md, in Markdown")
+    sheet.add_argument("--out", type=out_file, required=True, help="page for students, HTML")
+    sheet.set_defaults(run=_handout)
     grade.add_argument("folder", type=Path, help="folder with the students' files")
     grade.add_argument("--out", type=out_file, required=True, help="sheet, a CSV file")
     cellspec.cores_option(grade, "runs")
@@ -140,6 +148,29 @@ def student(text: str) -> str:
             f"digit, found {shown(text)!r}"
         )
     return text
+
+
+def _handout(options: argparse.Namespace) -> int:
+    options.out.write_text(handout(lessons.read(options.page)))
+    print(options.out)
+    return 0
+
+
+def handout(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the page for students: each lesson's question and commands, and space for answers."""
+    exercises = {its["title"]: name for name, its in LESSONS.items()}
+    parts = ["<p>Write down a number and its reason before you measure.</p>"]
+    for lesson in found:
+        parts += [f"<h2>{escape(lesson['title'])}</h2>", f"<p>{lesson['predict']}</p>"]
+        parts += [f"<pre>{escape(command)}</pre>" for command in lesson["commands"]]
+        parts.append(webpage.table((), [(title, "&nbsp;" * 60) for title in ANSWERS]))
+        if lesson["title"] in exercises:
+            name = exercises[lesson["title"]]
+            parts.append(
+                f"<p>Homework: <code>losslab exercise start {name} --student NUMBER</code>, with "
+                "your own number or name.</p>"
+            )
+    return webpage.page("Congestion control: predict, measure, explain", parts)
 
 
 def _start(options: argparse.Namespace) -> int:

@@ -32,8 +32,7 @@ from losslab.repository import find
 from losslab.study.condition import AXES, Condition
 from losslab.study.metrics import declared, primary_names
 from losslab.study.names import drawn_controls
-from losslab.tools.explorer import lessons
-from losslab.ui import series
+from losslab.ui import lessons, series
 from losslab.ui.series import PANELS, Series
 
 FOLDER = Path(__file__).parent / "page"

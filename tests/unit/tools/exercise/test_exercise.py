@@ -1,7 +1,9 @@
 """`losslab exercise`: drawn conditions, predictions before commands, and grading by bytes."""
 
 import csv
+import html
 import json
+import re
 import shlex
 import shutil
 
@@ -78,6 +80,21 @@ def test_every_lesson_is_possible_for_every_student_and_varies(lesson):
 def test_every_lesson_is_a_section_of_the_page(root):
     page = (root / "docs/how-to/teach.md").read_text()
     assert [lesson for lesson, its in LESSONS.items() if f"\n## {its['title']}\n" not in page] == []
+
+
+def test_handout_has_questions_and_commands_and_no_solutions(root, tmp_path, capsys):
+    page, out = root / "docs/how-to/teach.md", tmp_path / "handout.html"
+    assert cli.main(["exercise", "handout", str(page), "--out", str(out)]) == 0
+    text = html.unescape(out.read_text())
+    for lesson, its in LESSONS.items():
+        assert f"<h2>{its['title']}</h2>" in text
+        assert f"losslab exercise start {lesson} --student NUMBER" in text
+    assert text.count("My prediction") == len(LESSONS)
+    assert "--loss-percent 0,1,5 --rate-mbit 20" in text and "square-root law" in text
+    # A number of each table, and words of an explanation.
+    for solution in ("0.4667", "5.197", "86.55", "0.6888", "187.3", "0.9592", "timeout"):
+        assert solution in page.read_text() and solution not in text
+    assert re.search(r"<script|https?:", text) is None
 
 
 def test_prediction_is_recorded_before_the_commands_are_printed(tmp_path, monkeypatch, capsys):

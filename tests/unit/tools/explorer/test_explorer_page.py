@@ -14,8 +14,8 @@ import pytest
 from losslab.campaign import results, tables
 from losslab.errors import LosslabError
 from losslab.reading import read_config, read_rows
-from losslab.tools.explorer import explorer, lessons
-from losslab.ui import series
+from losslab.tools.explorer import explorer
+from losslab.ui import lessons, series
 from losslab.ui.series import Series
 
 
