@@ -18,12 +18,17 @@ from losslab.campaign.tables import FLOW_NAMES, one_second_means
 from losslab.emulation.goodput import median, quantile
 from losslab.reading import LARGEST, UsageError
 from losslab.study import metrics
+from losslab.study.intervals import MIN_RUNS
 from losslab.tools.compare.measurement import Interval, Measurement, mean_mbit, read
 from losslab.ui import series
 
 # Intervals' ends are not exact, and the last second of a run may lack 0.1 s.
 CLOCK_S, LACKS_S = 0.02, 0.15
-HEAD = ("metric", "unit", "file", "run", "run's range", "run / file")
+# Share by which the times of the file and of the runs may differ to compare a value with a range.
+LENGTH_SHARE = 0.1
+# Numbers of other tools are rounded.
+ROUNDED = 1e-3
+HEAD = ("metric", "unit", "file", "run", "run's range", "run / file", "file is")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,7 +77,28 @@ def _cells(row: dict[str, Any]) -> list[str]:
     ends = "" if row["low"] == row["high"] else f"{row['low']:.4g} to {row['high']:.4g}"
     ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
     shown = ("" if each is None else f"{each:.4g}" for each in (row["file"], row["run"]))
-    return [row["metric"], row["unit"], *shown, ends, ratio]
+    return [row["metric"], row["unit"], *shown, ends, ratio, row["place"] or ""]
+
+
+def _place(value: float | None, of_runs: Sequence[float]) -> str | None:
+    """Return where a value lies: inside, below or above the range of five runs or more."""
+    if value is None or len(of_runs) < MIN_RUNS:
+        return None
+    low, high = min(of_runs), max(of_runs)
+    if low - ROUNDED * abs(low) <= value <= high + ROUNDED * abs(high):
+        return "inside"
+    return "below" if value < low else "above"
+
+
+def _other_length(its: Measurement, intervals: Sequence[Interval], runs_s: float) -> str:
+    """Return a note if the time of the file's numbers is another one than that of the runs."""
+    file_s = sum(end - begin for begin, end, _ in intervals) if intervals else its.seconds
+    if abs(file_s - runs_s) <= LENGTH_SHARE * runs_s:
+        return ""
+    return (
+        f"the file has {file_s:.3g} s and each run {runs_s:.3g} s, so whether the file lies in the "
+        "runs' range is not said: give the runs its length"
+    )
 
 
 def compared(
@@ -94,13 +120,16 @@ def compared(
         mean = fmean(found)
         ratio = mean / value if value and abs(mean) / LARGEST < abs(value) else None
         rows.append({"metric": metric, "unit": unit, "file": value, "run": mean, "low": min(found),
-                     "high": max(found), "ratio": ratio})  # fmt: skip
+                     "high": max(found), "ratio": ratio,
+                     "place": None if other_length else _place(value, found)})  # fmt: skip
 
     later = [each for each in its.intervals if each[0] > warmup_s - CLOCK_S]
     whole = sum(end - begin for begin, end, _ in later) < 2 - LACKS_S
     # One interval for all numbers of the file, and for those of the run that can have it.
     begin_s = 0.0 if whole else warmup_s
     file = {} if whole else by_second(later)
+    other_length = _other_length(its, [] if whole else later, duration_s - begin_s)
+    notes += [other_length] if other_length and len(runs) >= MIN_RUNS else []
     if warmup_s:
         part = "are in the file's numbers" if whole else "are left out of the file's numbers"
         notes.append(f"the first {warmup_s:g} s, the run's warm-up, {part}")
@@ -137,7 +166,7 @@ def compared(
     apart = [100 * fmean(abs(file[at] - each[at]) for at in common) / mean for each in seconds]
     rows.append({"metric": "distance over time", "unit": "% of the file's mean", "file": None,
                  "run": fmean(apart), "low": min(apart), "high": max(apart),
-                 "ratio": None})  # fmt: skip
+                 "ratio": None, "place": None})  # fmt: skip
     return rows, notes
 
 

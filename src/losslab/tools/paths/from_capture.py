@@ -273,8 +273,9 @@ def _rate_mbit(flow: _Flow, min_s: float, found: Found, per_byte: float) -> floa
     if len(rates) < WINDOWS:
         mean = (flow.acked[-1][1] - flow.acked[0][1]) * per_byte * 8e-6 / (times[-1] - times[0])
         found.unknown["rate_mbit"] = (
-            f"no queue stood for {WINDOWS} windows of {window_s:g} s, so the flow did not fill the "
-            f"path; its mean was {mean:.4g} Mbit/s"
+            f"no queue stood for {WINDOWS} windows of {window_s:g} s: the flow did not fill the "
+            "path, or its queue is before the place of the capture; its mean was "
+            f"{mean:.4g} Mbit/s"
         )
         return None
     rate = float(f"{median(rates):.4g}")

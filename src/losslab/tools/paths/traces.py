@@ -672,7 +672,7 @@ def _import(options: argparse.Namespace) -> int:
         raise UsageError(f"--out must name a new file, found that {out} exists")
     choices = Choices(**{each.name: getattr(options, each.name) for each in fields(Choices)})
     text = read_text(options.file, RESULT_BYTES).replace("\r\n", "\n")
-    path, times = dict[str, str | float](), list[int]()
+    path, times, rtt_ms = dict[str, str | float](), list[int](), "40"
     log = re.search(r"^# mahimahi mm-link.*$", text, re.MULTILINE)
     text = _opportunities(text) if log else text
     if choices == Choices():
@@ -694,6 +694,9 @@ def _import(options: argparse.Namespace) -> int:
         if not periods:
             raise UsageError(EMPTY_PART)
         times, lines = times_of(periods), [*summary(periods, said)]
+        # The file's own mean is a better proposal than a common RTT.
+        mean = re.search(r"\brtt_ms, mean ([\d.]+)", said.get("not used", ""))
+        rtt_ms = mean[1] if mean else rtt_ms
         require_packets(periods)
         path = path_axes(periods)
     text = tracelink.write(times)
@@ -712,5 +715,5 @@ def _import(options: argparse.Namespace) -> int:
     where = str(out) if out.parent != Path() else f"./{out}"
     named = " ".join(f"--{n.replace('_', '-')} {short(its)}" for n, its in path.items())
     print(f"Next\n  losslab measure --algorithm cubic --trace {shlex.quote(where)} "
-          f"{named or '--rtt-ms 40'} --out run")  # fmt: skip
+          f"{named or f'--rtt-ms {rtt_ms}'} --out run")  # fmt: skip
     return 0

@@ -3,6 +3,7 @@
 import gzip
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,28 @@ def test_several_runs_give_mean_and_range(run):
     rows, _ = commands.compared(read(EXAMPLES / "iperf3-tcp.json"), [run, other])
     goodput = rows[0]
     assert (goodput["run"], goodput["low"], goodput["high"]) == (15, 12, 18)
+
+
+def test_file_of_the_runs_length_is_inside_below_or_above_five_runs(run):
+    """A10: the table had the range, and not whether the file lies in it."""
+    measured = read(EXAMPLES / "iperf3-tcp.json")
+    own = commands.compared(measured, [run])[0][0]["file"]
+    for factor, place in ((1.0, "inside"), (1.2, "below"), (0.8, "above")):
+        runs = []
+        for number in range(5):
+            value = own * factor * (1 + number / 100 - 0.02)
+            other = Replicate(run.folder)
+            summary = run.manifest["summary"] | {"goodput_mbit": value}
+            other.__dict__["manifest"] = run.manifest | {"summary": summary}
+            runs.append(other)
+        rows, notes = commands.compared(measured, runs)
+        assert rows[0]["place"] == place, rows[0]
+        assert not any("lies in the runs' range" in note for note in notes)
+    assert commands.compared(measured, runs[:4])[0][0]["place"] is None
+    # Of another length, nothing is said.
+    rows, notes = commands.compared(replace(measured, seconds=40.0, intervals=()), runs)
+    assert {row["place"] for row in rows} == {None}
+    assert any("the file has 40 s and each run" in note for note in notes)
 
 
 def test_measurement_without_intervals_says_that_the_start_is_in_its_goodput(run):

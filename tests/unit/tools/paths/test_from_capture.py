@@ -64,6 +64,7 @@ def test_flow_that_does_not_fill_the_path_has_rtt_and_loss_but_no_rate(tmp_path,
     assert cli.main(["path", "from-capture", str(path)]) == 1
     out = capsys.readouterr().out
     assert "# unknown: rate_mbit: no queue stood for 5 windows of 0.2 s" in out
+    assert "or its queue is before the place of the capture; its mean was" in out
     assert "# unknown: buffer_packets: the rate is not known" in out
     assert "6 of 1500 packets sent beside a short queue were sent again" in out
     assert "# not in the file: the kind of queue" in out

@@ -270,6 +270,13 @@ def test_command_says_what_it_read_and_writes_a_trace(tmp_path, monkeypatch, cap
         assert line in said
     times = tracelink.parse((tmp_path / "tram 1.trace").read_text(), "it")
     assert (len(times), times[-1]) == (3000, 3000)
+    # The file's own RTT is proposed.
+    (tmp_path / "rtt.csv").write_text("mbps,rtt_ms\n12,40\n12,44.1\n")
+    assert cli.main(["trace", "import", "rtt.csv", "--interval-ms", "1000"]) == 0
+    assert "--trace ./rtt.trace --rtt-ms 42.05 --out run" in capsys.readouterr().out
+    (tmp_path / "eth.pcap").write_bytes(b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00")
+    assert cli.main(["trace", "import", "eth.pcap"]) == 2
+    assert "must be text, found a capture of packets" in capsys.readouterr().err
     # A packet-delivery trace passes through, and nothing is overwritten.
     again = ["trace", "import", "tram 1.trace", "--out"]
     assert cli.main([*again, "same"]) == 0
