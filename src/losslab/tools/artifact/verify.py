@@ -308,8 +308,9 @@ def read_digests(root: Path) -> dict[str, str]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, ValueError) as error:
+        found = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{path} must list the artifact's files, found: {error}",
+            f"{path} must list the artifact's files, found: {found}",
             hint="unpack the archive of `make artifact`, and run this in the unpacked folder",
         ) from error
     digests: dict[str, str] = {}
