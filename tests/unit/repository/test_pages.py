@@ -25,9 +25,9 @@ EXAMPLES = [
 ]
 # Other programs on pages, whose arguments are not checked.
 OTHERS = {
-    "apt-get", "cargo", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "go",
-    "grep", "ls", "mkdir", "mv", "pip", "python3", "sbatch", "squeue", "sudo", "tar",
-    "scp", "unshare", "unzip",
+    "apt-get", "cargo", "cat", "cd", "conda", "cp", "curl", "docker", "echo", "eval", "export",
+    "git", "go", "grep", "ls", "mkdir", "mv", "pip", "python3", "sbatch", "scp", "squeue", "sudo",
+    "tar", "unshare", "unzip",
 }  # fmt: skip
 # Pages whose commands use modules that the reader writes there.
 OWN_MODULES = {"docs/how-to/modules.md"}

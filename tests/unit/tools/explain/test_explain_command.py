@@ -49,7 +49,7 @@ def write(tmp_path, data):
         (report(published=[]), "published"),
         (report(published=[{"numbers": {"goodput_mbit": 9}}]), "'condition' is a required"),
         (entry(numbers={}), "numbers"),
-        (entry(numbers={"goodput": 9}), "did you mean goodput_mbit?"),
+        (entry(numbers={"goodput": 9}), "did you mean goodput_mbit or"),
         (entry(numbers={"goodput_mbit": "9ms"}), "goodput_mbit must be in Mbit/s"),
         (entry(numbers={"goodput_mbit": "many"}), "goodput_mbit"),
         (entry(numbers={"goodput_mbit": 0}), "goodput_mbit must be above 0"),
