@@ -9,7 +9,7 @@ from setuptools.command.build_py import build_py
 # Files and folders of a clone, at the same paths below losslab/share (src/losslab/repository.py).
 FILES = (
     "CITATION.cff", "LICENSE", "Snakefile", "algorithms", "analysis", "config", "containers",
-    "profiles/default", "recorded/full/claims.csv", "recorded/quick-fresh/claims.csv",
+    "profiles/default", "recorded/full", "recorded/quick-fresh/claims.csv",
     "recorded/quick/claims.csv", "report", "requirements-build.lock", "requirements.lock",
     "scripts/packages.txt", "studies", "suites", "workflow",
 )  # fmt: skip

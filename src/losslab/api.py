@@ -45,6 +45,7 @@ from losslab.campaign.tables import (
 from losslab.crossing import Crossing
 from losslab.errors import LosslabError
 from losslab.reading import UsageError, input_errors, out_folder
+from losslab.repository import ROOT
 from losslab.study import metrics, parameters, runlength, units
 from losslab.study.condition import AXES, Condition
 from losslab.ui import drawing, plot, printed, runsummary, series
@@ -537,17 +538,19 @@ def read(folder: str | Path) -> Results:
     """Read a campaign's or sweep's results, or a folder of recorded numbers, as tables.
 
     Raises LosslabError if they are damaged. Recorded numbers, such as those of `recorded/full`,
-    have no files of runs.
+    which losslab has with it, have no files of runs.
     """
     path = pyarguments.folder("folder", folder)
+    if not path.exists() and (ROOT / path).is_dir():
+        path = ROOT / path  # as in a clone, from any folder
     if records.has_numbers(path):
         return RecordedResults(path, ())
     if not path.is_dir():
         raise UsageError(
             f"{path} must contain measured cells, found "
             + ("a file" if path.exists() else "no such folder"),
-            hint="recorded/full is in a clone of losslab, and not in an installation with pip; "
-            "other results are in the folder of `losslab sweep` or of a campaign",
+            hint="name the folder of `losslab sweep`, of a campaign, or of recorded numbers, such "
+            "as recorded/full",
         )
     if (path / records.RECORD).is_file():
         raise UsageError(

@@ -94,15 +94,21 @@ def test_interrupted_sweep_says_that_finished_runs_are_kept(monkeypatch, tmp_pat
 
 
 def test_folder_without_results_says_what_it_is(tmp_path, root):
-    with pytest.raises(
-        losslab.UsageError, match=r"found no such folder\n.*an installation with pip"
-    ):
+    with pytest.raises(losslab.UsageError, match=r"found no such folder\n.*such as recorded/full"):
         losslab.read(tmp_path / "recorded" / "full")
     (tmp_path / "loss.jsonl.xz").touch()
     with pytest.raises(losslab.UsageError, match="found a file"):
         losslab.read(tmp_path / "loss.jsonl.xz")
     with pytest.raises(losslab.UsageError, match="found only their digests"):
         losslab.read(root / "recorded" / "quick")
+
+
+def test_recorded_campaign_is_read_in_any_folder(tmp_path, root, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert losslab.read("recorded/full").folder == root / "recorded" / "full"
+    # A folder of the user's own comes first.
+    write_cell(tmp_path / "recorded" / "full" / "cells" / "s" / "a", [1, 2], loss_percent=1)
+    assert len(losslab.read("recorded/full").files) == 1
 
 
 def test_results_have_a_row_per_cell_and_per_replicate(results):
