@@ -46,10 +46,10 @@ from_to <- function(low, high, digits = 4) {
   ifelse(low == high, short(low, digits), paste(short(low, digits), "to", short(high, digits)))
 }
 
-# Count the cells: "9 cells", or "7 of 9 cells" if the others are not measured.
+# Count the cells: "9 cells", or "7 of its 9 cells" if the others are not measured.
 cells_text <- function(overview) {
   counts <- unique(c(sum(overview$measured), sum(overview$cells)))
-  paste(paste(counts, collapse = " of "), "cells")
+  paste(paste(counts, collapse = " of its "), "cells")
 }
 
 show_campaign <- function(overview) {
