@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from losslab.campaign.instrument import image_of, kernel_of
-from losslab.emulation.path.jitter import Jitter
+from losslab.emulation.mechanism import effect_of
 from losslab.emulation.schemes import SCHEMES
 from losslab.errors import LosslabError
 from losslab.instrument import image, kernel, kernels
@@ -335,12 +335,15 @@ def _of_app(app: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _lasts(its: Condition) -> bool:
-    """Return whether a run lasts some RTTs of its path: jitter, and the queue if flows share it."""
+    """Return whether a run lasts some RTTs of its path.
+
+    They have what jitter and batches may add, and the queue if flows share it.
+    """
     rtts_ms = [its.rtt_ms, *(phase.get("rtt_ms", 0.0) for phase in schedule.parse(its.changes))]
     shared = its.competitor != NONE or its.flows != NONE
     frame_kbit = 8e-3 * (its.mtu_bytes + 14)
     queue_ms = min(its.buffer_packets * frame_kbit / its.rate_mbit, QUEUE_MAX_MS) * shared
-    rtt_s = (max(rtts_ms) + Jitter().of(its).range_ms + queue_ms) / 1e3
+    rtt_s = (max(rtts_ms) + effect_of(its).above_ms + queue_ms) / 1e3
     return bool(its.duration_s - its.warmup_s > 8 * rtt_s + (1.0 if shared else 0.1))
 
 

@@ -13,7 +13,7 @@ from losslab.emulation.mechanism import Z, outside_acceptance_interval
 from losslab.emulation.qdiscs import UNLIMITED
 from losslab.emulation.topology import RECEIVER_ADDRESS
 from losslab.study.axes import OWN
-from losslab.study.packetsizes import DEFAULT
+from losslab.study.packetsizes import AGGREGATE_BYTES, DEFAULT
 
 if TYPE_CHECKING:
     from losslab.emulation.plan import PathSpec
@@ -30,8 +30,6 @@ REAL_TIME_RTT_MS = 0.1
 # A window or buffer that limits a flow for less than this share of its time changes the mean by
 # less than the variation between replicates.
 LIMITED_SHARE_MAX = 0.02
-# Size of the largest aggregate (GSO_LEGACY_MAX_SIZE, linux/netdevice.h), with IP's header.
-AGGREGATE_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -110,12 +108,13 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
         rate_mbit = mean_mbit if goodput.in_window else e.max_rate_mbit
         if path.exact and path.by_trace:
             rate_mbit = math.inf  # the trace is the rate
-        burst_bytes = e.buckets * path.bucket_bytes
+        # The first packet of a window began before it.
+        burst_bytes = e.buckets * path.bucket_bytes + path.packet_bytes
         burst_mbit = burst_bytes * 8 / 1e6 / goodput.seconds if goodput.seconds else 0.0
         # "not at most" is true for nan, too.
         if not goodput.mbit <= rate_mbit + burst_mbit:
-            full = f"{burst_bytes} bytes of full buckets"
-            more = "" if path.exact else f", or {burst_mbit:g} more with {full}"
+            full = "" if path.exact else " and full buckets"
+            more = f", or {burst_mbit:g} more with one packet{full}, {burst_bytes} bytes"
             yield (
                 f"goodput must be at most the link's {rate_mbit:g} Mbit/s{more}, found "
                 f"{goodput.mbit:g}"
@@ -203,7 +202,8 @@ def _of_loss(e: Evidence) -> Iterator[str | None]:
         offered, run = t.loss_offered, path.effect.loss_run_packets
         yield outside_acceptance_interval("loss", path.loss_percent, offered, t.loss_drops, run)
     if path.loss_at_sender_percent is not None:
-        # A lower bound: aggregates, and those that netem's full queue drops, are not counted.
+        # A lower bound: smaller aggregates, and those that netem's full queue drops, are not
+        # counted. A sender's own qdisc sees aggregates also without offloads.
         full = AGGREGATE_BYTES // path.sizes.segment_bytes
         aggregates = t.sent // full
         minimum = path.loss_at_sender_percent / 100 * t.sent / full

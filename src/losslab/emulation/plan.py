@@ -40,7 +40,7 @@ from losslab.emulation.topology import (
 from losslab.study import hostsettings, packetsizes
 from losslab.study.axes import OWN, derived_seed
 from losslab.study.condition import NO_TRACE, Condition
-from losslab.study.packetsizes import PacketSizes
+from losslab.study.packetsizes import AGGREGATE_BYTES, PacketSizes
 
 # Over netlink, a sample costs as much CPU time as about 100 packets.
 SAMPLE_INTERVAL_S = 0.02
@@ -106,6 +106,15 @@ class PathSpec:
     def exact(self) -> bool:
         """Return whether rates are those of exact links: no bucket can send more at once."""
         return self.bucket_bytes == 0
+
+    @property
+    def packet_bytes(self) -> int:
+        """Return the size of the largest packet that the bottleneck sends.
+
+        An exact link sends segments one by one, a token bucket also aggregates.
+        """
+        single = self.exact or self.single_packets
+        return self.sizes.mtu_bytes if single else AGGREGATE_BYTES
 
     def more(self) -> dict[str, Any]:
         """Return the mechanisms' entries of the plan; empty for a path without mechanisms."""

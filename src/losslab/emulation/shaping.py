@@ -31,14 +31,14 @@ from losslab.emulation.qdiscs import (
 )
 from losslab.emulation.topology import BULK_PORT, Interface, bottleneck, interface, reverse_router
 from losslab.study.axes import NONE, OWN, derived_seed, plain
-from losslab.study.packetsizes import DEFAULT, frame_bytes
+from losslab.study.packetsizes import AGGREGATE_BYTES, DEFAULT, ETHERNET_BYTES, frame_bytes
 
 if TYPE_CHECKING:
     from losslab.study.condition import Condition
 
-# Maximum size of an aggregate with segmentation offload (GSO_LEGACY_MAX_SIZE, linux/netdevice.h).
+# Maximum frame with segmentation offload.
 # A smaller token bucket would never send it.
-OFFLOADED_FRAME_BYTES = 65_550
+OFFLOADED_FRAME_BYTES = AGGREGATE_BYTES + ETHERNET_BYTES
 
 # With a bucket of one frame, the link loses the lateness of each timer (3 % of 1 Gbit/s). With two
 # frames it catches up.

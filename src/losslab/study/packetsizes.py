@@ -23,6 +23,8 @@ MIN_MTU_BYTES, MAX_MTU_BYTES = 576, 65_535
 MIN_MTU_IPV6_BYTES = 1280
 # Payload of the smallest datagrams in which QUIC begins a connection (RFC 9000, section 14.1).
 QUIC_BYTES = 1200
+# Size of the largest aggregate (GSO_LEGACY_MAX_SIZE, linux/netdevice.h), with IP's header.
+AGGREGATE_BYTES = 65_536
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,9 @@ def found(its, **more):
 
 
 def test_goodput_has_no_allowance_for_a_bucket():
-    short = [Goodput(2.001, 0.01)]
-    assert "at most the link's 2 Mbit/s, found 2.001" in found(plan(), goodputs=short, rtt_ms=20.4)
+    """In 10 ms, one packet is 1.2 Mbit/s, and the bucket of two frames 2.4."""
+    short = [Goodput(3.21, 0.01)]
+    assert "with one packet, 1500 bytes" in found(plan(), goodputs=short, rtt_ms=20.4)
     assert "goodput" not in found(plan(shaper="tbf"), goodputs=short, rtt_ms=20)
 
 

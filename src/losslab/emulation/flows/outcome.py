@@ -288,13 +288,15 @@ def collect(
         r for r in downloads if r.planned.size_bytes is not None and r.start_s >= plan.warmup_s
     ]
     violations = [violation for record in records for violation in _violations(record, plan)]
-    if 0 < background.second_rate_mbit < second_mbit:
+    # The first packet of a window began before it.
+    packet_mbit = plan.path_spec.packet_bytes * 8 / 1e6 / (plan.duration_s - plan.warmup_s)
+    if 0 < background.second_rate_mbit < second_mbit - packet_mbit:
         violations.append(
             f"flows over the second bottleneck must stay below its {background.second_rate_mbit:g} "
             f"Mbit/s, found {second_mbit:.1f}"
         )
     reverse_mbit = plan.path_spec.effect.reverse_rate_mbit
-    if uploads_mbit > reverse_mbit:
+    if uploads_mbit - packet_mbit > reverse_mbit:
         violations.append(
             f"uploads must stay below the reverse path's {reverse_mbit:g} Mbit/s, "
             f"found {uploads_mbit:.3f}"
