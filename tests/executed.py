@@ -1,11 +1,15 @@
 """Code of a page, run block by block; `python -m tests.executed PAGE` writes its output there.
 
 A block in ```python or ```r is followed by its output in ```text. So is one in ```sh that is to
-run; the page omits a list of files at its end, which depends on R. All blocks of a language run in
-one program, in an empty folder.
+run: the output is that of its last command, and the page omits a list of files at its end, which
+depends on R. All blocks of a language run in one program, in an empty folder.
+
+`...` in an output stands for any text, such as a time or lines left out. A block with a title, as
+```text title="shortened", is not compared.
 """
 
 import argparse
+import doctest
 import os
 import re
 import subprocess
@@ -15,8 +19,10 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```(python|r|sh)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 FILES = re.compile(r"\n\n(?:[\w/.-]+\n)+\Z")
+# The last command of a block, which a backslash may continue.
+LAST = re.compile(r"(?:.*\\\n)*.*\n\Z")
 PROGRAMS = {"python": [sys.executable, "-"], "r": ["Rscript", "--vanilla", "-"],
-            "sh": ["bash", "-e"]}  # fmt: skip
+            "sh": ["bash"]}  # fmt: skip
 # Printed between the outputs of blocks.
 MARK = "--- end of a block ---"
 AFTER = {"python": f'\nprint("{MARK}")\n', "r": f'\ncat("{MARK}\\n")\n',
@@ -24,12 +30,16 @@ AFTER = {"python": f'\nprint("{MARK}")\n', "r": f'\ncat("{MARK}\\n")\n',
 
 
 def outputs(page: str, folder: Path) -> list[str]:
-    """Run the blocks of a page; return their outputs."""
+    """Run the blocks of a page; return their outputs, those that agree as the page shows them."""
     found = [*BLOCK.finditer(page)]
     blocks = [(each[1], each[2]) for each in found if _runs(each)]
     languages = {language for language, _ in blocks}
     printed = {language: _run(language, blocks, folder) for language in languages}
-    return [printed[each[1]].pop(0) if _runs(each) else "" for each in found]
+    real = [printed[each[1]].pop(0) if _runs(each) else "" for each in found]
+    return [
+        text if _agree(text, output) else output
+        for text, output in zip(shown(page), real, strict=True)
+    ]
 
 
 def shown(page: str) -> list[str]:
@@ -49,22 +59,35 @@ def written(page: str, folder: Path) -> str:
     return BLOCK.sub(block, page)
 
 
+def _agree(text: str, output: str) -> bool:
+    return doctest.OutputChecker().check_output(text, output, doctest.ELLIPSIS)
+
+
 def _runs(block: re.Match[str]) -> bool:
     return block[1] != "sh" or block[3] is not None
 
 
 def _run(language: str, blocks: list[tuple[str, str]], folder: Path) -> list[str]:
-    code = "".join(text + AFTER[language] for name, text in blocks if name == language)
+    texts = [_last(text) if name == "sh" else text for name, text in blocks if name == language]
+    code = "".join(text + AFTER[language] for text in texts)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         PROGRAMS[language], input=code, cwd=folder, env={**os.environ, "PATH": path},
-        capture_output=True, text=True, check=False,
+        stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0
     printed = done.stdout.split(f"{MARK}\n")[:-1]
     if language == "sh":
         printed = [FILES.sub("\n", text) for text in printed]
     return printed
+
+
+def _last(commands: str) -> str:
+    """Return commands of which only the last one prints its output."""
+    match = LAST.search(commands)
+    assert match, commands
+    first = commands[: match.start()]
+    return f"{{\n{first}}} >/dev/null\n{match[0]}" if first else commands
 
 
 def main() -> None:

@@ -25,8 +25,8 @@ EXAMPLES = [
 ]
 # Other programs on pages, whose arguments are not checked.
 OTHERS = {
-    "apt-get", "cargo", "cd", "conda", "cp", "curl", "docker", "eval", "export", "git", "go",
-    "grep", "ls", "mkdir", "mv", "pip", "python3", "sbatch", "squeue", "tar", "scp",
+    "apt-get", "cargo", "cat", "cd", "conda", "cp", "curl", "docker", "echo", "eval", "export",
+    "git", "go", "grep", "ls", "mkdir", "mv", "pip", "python3", "sbatch", "squeue", "tar", "scp",
     "unshare", "unzip",
 }  # fmt: skip
 # Pages whose commands use modules that the reader writes there.
