@@ -36,7 +36,8 @@ if (length(records) > 0) {
   write_table(read_conformed(records), unlist(snakemake@output[["conform"]]))
 }
 
-draw_to_files(draw_path(path_values(cells)), "path", 6.4, path_text(path_values(cells)))
+path <- path_values(filter(cells, n_replicates > 0))
+draw_to_files(draw_path(path), "path", 6.4, path_text(path))
 
 # Agreement: seeds, paths, and windows and halves of the runs.
 seed_disagreements(replicates) |>

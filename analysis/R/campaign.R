@@ -15,7 +15,8 @@ read_digests <- function(path) {
   read_measured(path)
 }
 
-# Summarise each study and block: cells, and ranges of runs per cell, length and warm-up.
+# Summarise each study and block: cells, measured ones, and the ranges of their runs, length and
+# warm-up, which are NA if no cell is measured.
 campaign_overview <- function(cells) {
   cells |>
     dplyr::filter(!is.na(cell)) |>
@@ -24,11 +25,18 @@ campaign_overview <- function(cells) {
     ) |>
     dplyr::group_by(study, block) |>
     dplyr::summarise(
-      cells = dplyr::n(),
-      runs = sum(n_replicates), min_runs = min(n_valid), max_runs = max(n_valid),
-      shortest_s = min(duration_s), longest_s = max(duration_s),
-      min_warmup_s = min(warmup_s), max_warmup_s = max(warmup_s),
+      cells = dplyr::n(), measured = sum(n_replicates > 0), runs = sum(n_replicates),
+      dplyr::across(
+        c(n_valid, duration_s, warmup_s),
+        list(
+          min = \(x) min_present(x[n_replicates > 0]), max = \(x) max_present(x[n_replicates > 0])
+        )
+      ),
       .groups = "drop"
+    ) |>
+    dplyr::rename(
+      min_runs = n_valid_min, max_runs = n_valid_max, shortest_s = duration_s_min,
+      longest_s = duration_s_max, min_warmup_s = warmup_s_min, max_warmup_s = warmup_s_max
     ) |>
     dplyr::mutate(study = as.character(study), block = as.character(block))
 }
@@ -38,16 +46,21 @@ from_to <- function(low, high, digits = 4) {
   ifelse(low == high, short(low, digits), paste(short(low, digits), "to", short(high, digits)))
 }
 
+# Count the cells: "9 cells", or "7 of its 9 cells" if the others are not measured.
+cells_text <- function(overview) {
+  counts <- unique(c(sum(overview$measured), sum(overview$cells)))
+  paste(paste(counts, collapse = " of its "), "cells")
+}
+
 show_campaign <- function(overview) {
   overview |>
     dplyr::transmute(
-      Study = study, Block = block, Cells = cells, `Valid runs per cell` = from_to(
-        min_runs, max_runs
-      ),
-      `Length, s` = from_to(shortest_s, longest_s),
-      `Warm-up, s` = from_to(min_warmup_s, max_warmup_s)
+      Study = study, Block = block, Cells = cells, Measured = measured,
+      `Valid runs per cell` = dplyr::coalesce(from_to(min_runs, max_runs), ""),
+      `Length, s` = dplyr::coalesce(from_to(shortest_s, longest_s), ""),
+      `Warm-up, s` = dplyr::coalesce(from_to(min_warmup_s, max_warmup_s), "")
     ) |>
-    show_table(align = "llrrrr")
+    show_table(align = "llrrrrr")
 }
 
 # Descriptions of the campaigns that need more than their name.
@@ -69,8 +82,8 @@ campaign_text <- function(name, overview) {
     paste0("the campaign *", name, "*")
   }
   paste0(
-    "This is ", sort, ": ", sum(overview$runs), " runs of ", sum(overview$cells),
-    " cells in ", length(unique(overview$study)), " ",
+    "This is ", sort, ": ", sum(overview$runs), " runs of ", cells_text(overview),
+    " in ", length(unique(overview$study)), " ",
     if (length(unique(overview$study)) == 1) "study" else "studies", ", of ",
     as_text(from_to(min_present(overview$shortest_s), max_present(overview$longest_s))),
     " s each (@tbl-campaign)."
@@ -106,9 +119,11 @@ kernel_limitations <- function(origin) {
 
 # State the limits that follow from the campaign's size.
 campaign_limitations <- function(overview) {
-  few <- overview[overview$min_runs < min_runs, ]
+  few <- overview[which(overview$min_runs < min_runs), ]
+  absent <- sum(overview$cells) - sum(overview$measured)
   paste0(
-    "A cell of this campaign has ",
+    if (absent > 0) paste0(absent, " of ", sum(overview$cells), " cells are not measured. "),
+    "A measured cell of this campaign has ",
     as_text(from_to(min_present(overview$min_runs), max_present(overview$max_runs))), " runs of ",
     as_text(from_to(min_present(overview$shortest_s), max_present(overview$longest_s))),
     " s each. Rarer events may be missing.",

@@ -57,17 +57,18 @@ missing_note <- function(missing) {
 }
 
 # List a study's cells without a valid replicate, by block, with the reason, and the blocks that the
-# campaign omits.
+# campaign omits. The cells of a block without any valid replicate have no names.
 missing_cells_lines <- function(cells) {
   missing <- missing_cells(cells)
   lines <- c(
     vapply(split(missing, factor(missing$block, unique(missing$block))), function(block) {
       all <- sum(cells$block == block$block[1] & !is.na(cells$cell))
-      names <- paste0("`", block$cell, "`")
-      share <- if (nrow(block) == all) "all" else paste(nrow(block), "of", all)
+      whole <- nrow(block) == all
+      names <- if (whole && all > 1) "" else paste0(": ", enumerate(paste0("`", block$cell, "`")))
       paste0(
-        "Block `", block$block[1], "`: no valid replicate in ", share, " cells: ",
-        enumerate(names), ". ", reasons_text(block$why)
+        "Block `", block$block[1], "`: no valid replicate in ",
+        if (whole) "" else paste(nrow(block), "of "), all, if (all == 1) " cell" else " cells",
+        names, ". ", reasons_text(block$why)
       )
     }, ""),
     unmeasured_blocks(cells)

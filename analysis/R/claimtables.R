@@ -145,7 +145,8 @@ explain_verdicts <- function(claims) {
       as_text(claims$reason, ""), " The limit is: ", claims$tolerance, "."
     ),
     as_text(claims$unsupported, "") != "" ~ paste0("**", capital(claims$unsupported), "**"),
-    TRUE ~ as_text(claims$reason, "")
+    as_text(claims$reason, "") == "" ~ "We do not know why.",
+    TRUE ~ claims$reason
   )
   lines <- paste0(
     "- [", capital(claims$verdict), ":]{#", anchor_of(claims), " .verdict .verdict-",

@@ -89,7 +89,7 @@ decisions <- function() {
       block == "shallow", rtt_ms == 100, rate_mbit == 250, buffer_packets == 66
     ),
     decision(
-      "A CUBIC flow's share beside one of these, shallow buffer", "score",
+      "What a CUBIC flow gets beside this one, shallow buffer", "score",
       "competitor_goodput_mbit", kernels,
       block == "beside-cubic", buffer_packets == 17
     ),

@@ -147,7 +147,7 @@ end_of_body <- function(recorded) {
 
 joined <- function(parts) paste(parts[parts != ""], collapse = "; ")
 
-# Say how many of a report's cells have recorded numbers; "" if all were measured here.
+# Say how many of a report's measured cells have recorded numbers; "" if all were measured here.
 recorded_text <- function(origin, n_cells) {
   rows <- origin[origin$part == "not measured here", ]
   text <- sprintf(
@@ -164,7 +164,7 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
     paste0(escape_markdown(rows$what), counted, collapse = "; ")
   }
   runs <- paste(
-    sum(overview$runs), "runs of", sum(overview$cells), "cells,",
+    sum(overview$runs), "runs of", paste0(cells_text(overview), ","),
     as_text(from_to(min_present(overview$min_runs), max_present(overview$max_runs))),
     "per cell, of",
     as_text(from_to(min_present(overview$shortest_s), max_present(overview$longest_s))), "s each"
@@ -172,7 +172,7 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
   facts <- c(
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
     Measured = joined(c(part_text("measured on"), part_text("machine"), part_text("time"))),
-    Recorded = recorded_text(origin, sum(overview$cells)),
+    Recorded = recorded_text(origin, sum(overview$measured)),
     Code = part_text("losslab"),
     Kernel = joined(c(
       part_text("kernel"), if (part_text("BBR") != "") paste0("BBR: ", part_text("BBR"))

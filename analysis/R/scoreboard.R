@@ -288,7 +288,8 @@ show_metrics <- function(metrics) {
     show_table(align = "llrrrrrrrr")
 }
 
-# Sum the scoreboard of the studies' own sources in one sentence; "" if nothing counts.
+# Sum the scoreboard of the studies' own sources in one sentence, with the source of most numbers;
+# "" if nothing counts.
 scoreboard_text <- function(sources) {
   own <- sources[sources$source == sources$study & sources$counted > 0, ]
   if (nrow(own) == 0) {
@@ -298,6 +299,9 @@ scoreboard_text <- function(sources) {
   paste0(
     "Of ", sum(own$counted), " published number", if (sum(own$counted) > 1) "s", " of ",
     count_of_sources(nrow(own)),
+    if (nrow(own) > 1) {
+      paste0(" (", max(own$counted), " of *", own$source[which.max(own$counted)], "*)")
+    },
     " to which nothing was fitted, ", percent("within_5"), " come out within 5 %, ",
     percent("within_25"), " within 25 %, and ", percent("within_2"), " within a factor of two."
   )
@@ -309,10 +313,14 @@ orders_text <- function(claims) {
   if (length(orders) == 0) {
     return("")
   }
+  open <- sum(orders == "inconclusive")
+  others <- sum(orders == "not comparable")
   paste0(
     "Of ", length(orders), " published orders and signs, ", sum(orders == "reproduced"),
-    " come out right and ", sum(orders == "not reproduced"), " wrong; for the others, the runs do ",
-    "not decide."
+    " come out right and ", sum(orders == "not reproduced"), " wrong",
+    if (open > 0) paste0("; for ", open, ", the runs do not decide"),
+    if (others > 0) paste0("; ", others, if (others == 1) " is" else " are", " not comparable"),
+    "."
   )
 }
 

@@ -329,7 +329,9 @@ def _of_app(app: str, rng: random.Random) -> dict[str, Any]:
             its["warmup_s"] = 0.0
         if rng.random() < CHANGED:
             its |= dict(zip(COMPETITORS, BESIDE, strict=True))
-        others = {"env": "SIZE=1 NAME='a b'", "until": "completion"}
+        others = {"env": "SIZE=1 NAME='a b'"}
+        if "{}" in sender:  # the others send for as long as the run lasts
+            others["until"] = "completion"
         its |= {name: value for name, value in others.items() if rng.random() < CHANGED}
     return its
 

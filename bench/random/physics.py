@@ -158,7 +158,9 @@ def transfers_need_their_time(run: Finished) -> Iterator[str]:
                  "download_s": base_s(run, 2, 2) + sent_s(run, page)}  # fmt: skip
     elif app in ("stream", "quic") and run.asked["size_kb"]:
         size = 1e3 * run.asked["size_kb"]
-        small = min(size, run.segment if app == "stream" else 1)
+        # An app with a rate of its own writes less than a segment at a time, as QUIC may.
+        whole = app == "stream" and not run.asked["app_rate_mbit"]
+        small = min(size, run.segment if whole else 1)
         least = {"first_byte_s": opening_s(run) + sent_s(run, small),
                  "completion_s": opening_s(run) + sent_s(run, size)}  # fmt: skip
     else:

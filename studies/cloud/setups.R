@@ -82,7 +82,7 @@ jain <- function(a, b) (a + b)^2 / (2 * (a^2 + b^2))
 step_levels <- c(
   log = "Source's log", logged = "As logged", published = "As published",
   large = "Window without limit",
-  aggregates = "Loss of aggregates", "routers-unpaced" = "Delay on routers, no fq",
+  aggregates = "With offloads", "routers-unpaced" = "Delay on routers, no fq",
   "routers-shallow" = "Delay on routers",
   routers = "Corrected"
 )

@@ -106,6 +106,14 @@ test_that("the first page states the campaign, the number of runs and their leng
     campaign_text("quick", overview),
     "the \\*quick\\* campaign.*15 runs of 2 cells in 1 study, of 5 s"
   )
+  absent <- campaign_overview(dplyr::mutate(
+    cells, n_replicates = c(5, 0, NA), n_valid = c(5, 0, NA), duration_s = c(5, 99, NA)
+  ))
+  expect_match(campaign_text("", absent), "5 runs of 1 of its 2 cells in 1 study, of 5 s each")
+  expect_match(
+    campaign_limitations(absent),
+    "^1 of 2 cells are not measured. .* has 5 runs of 5 s each.*missing[.]$"
+  )
   expect_match(campaign_text("", overview), "a custom campaign")
   expect_match(campaign_limitations(overview), "fewer than 5 valid runs, .*: x/main")
   expect_equal(from_to(3, 3), "3")

@@ -27,7 +27,8 @@ test_that("the box says how many cells have recorded numbers, if any have", {
   box <- function(rows) campaign_facts("full", overview_of(9), rows, "make", "Quarto")
   overview_of <- function(n) {
     tibble::tibble(
-      runs = 10 * n, cells = n, min_runs = 10, max_runs = 10, shortest_s = 30, longest_s = 30
+      runs = 10 * n, cells = n, measured = n, min_runs = 10, max_runs = 10,
+      shortest_s = 30, longest_s = 30
     )
   }
   text <- "7 of 9 cells were not measured here: numbers recorded in recorded/full"

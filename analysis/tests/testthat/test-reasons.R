@@ -165,3 +165,14 @@ test_that("a share of the scatter is a whole percentage", {
   expect_equal(as_share(0.119), "12 %")
   expect_equal(as_share(0.0001), "less than 1 %")
 })
+
+test_that("a verdict without a reason says that none is known", {
+  claims <- tibble::tibble(
+    study = "loss", claim = c("a", "b"), sentence = c("First.", "Second."), tolerance = "at most 1",
+    verdict = "not reproduced", reason = c("", "The link is full."), unsupported = "", absent = ""
+  )
+  expect_match(
+    explain_verdicts(claims),
+    "First[.] We do not know why[.]\n.*Second[.] The link is full[.]"
+  )
+})

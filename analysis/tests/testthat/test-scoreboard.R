@@ -56,6 +56,10 @@ test_that("every measured number has a ratio and a grade, and others are omitted
       "100 % within 25 %, and 100 % within a factor of two."
     )
   )
+  two <- rbind(sources, transform(sources, study = "other", source = "other", counted = 3))
+  expect_match(
+    scoreboard_text(two), "^Of 4 published numbers of two sources [(]3 of [*]other[*][)] to"
+  )
   expect_equal(nrow(scoreboard(numbers, loss_data(7, 50))), 0)
   numbers$blocks <- "elsewhere"
   expect_error(scoreboard(numbers, loss_data(7, 50)), "loss_numbers must name blocks .* elsewhere")
@@ -162,10 +166,14 @@ test_that("deterministic cells have a ratio without an interval", {
 
 test_that("orders and signs are counted as right or wrong", {
   claims <- tibble::tibble(
-    evidence = c("order", "order", "order", "own"),
-    verdict = c("reproduced", "not reproduced", "inconclusive", "reproduced")
+    evidence = c("order", "order", "order", "own", "order"),
+    verdict = c("reproduced", "not reproduced", "inconclusive", "reproduced", "not comparable")
   )
-  expect_match(orders_text(claims), "^Of 3 published .* signs, 1 come out right and 1 wrong")
+  expect_match(
+    orders_text(claims[1:3, ]),
+    "^Of 3 published .* signs, 1 come out right and 1 wrong; for 1, the runs do not decide[.]$"
+  )
+  expect_match(orders_text(claims), "do not decide; 1 is not comparable[.]$")
   expect_equal(orders_text(claims[4, ]), "")
 })
 

@@ -531,13 +531,14 @@ def origin_table(cells: Iterable[Origin]) -> list[Row]:
             parts["not measured here", f"numbers recorded in {cell.recorded}"] = None
         counts.update(parts.keys())
     hosts = [host for cell in cells for host in cell.hosts]
+    measured = sum(bool(cell.hosts) for cell in cells)
     if hosts:
         days = sorted({host["started_utc"][:10] for host in hosts})
-        counts["measured on", " to ".join(dict.fromkeys((days[0], days[-1])))] = len(cells)
+        counts["measured on", " to ".join(dict.fromkeys((days[0], days[-1])))] = measured
         wall_s = sum(host.get("wall_s") or 0.0 for host in hosts)
         hours, minutes = divmod(max(1, round(wall_s / 60)), 60)
         duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
-        counts["time", f"{duration}, the runs one after the other"] = len(cells)
+        counts["time", f"{duration}, the runs one after the other"] = measured
     # The parts in FIRST come first, the others in the order of their occurrence.
     order = {part: place for place, (part, _) in enumerate(counts)}
     order |= {part: place - len(FIRST) for place, part in enumerate(FIRST)}

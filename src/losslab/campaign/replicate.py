@@ -290,6 +290,7 @@ def host(
 def git_state(folder: Path) -> dict[str, Any]:
     """Return the commit and whether tracked files differ from it; None outside a checkout.
 
+    Recorded numbers do not count: they are written during a campaign, and measure nothing.
     The result is cached: a cell has many replicates, and a process does not reload its code.
     """
 
@@ -297,5 +298,5 @@ def git_state(folder: Path) -> dict[str, Any]:
         done = processes.attempt(["git", "-C", folder, *arguments])
         return done.out.strip() if done.good else None
 
-    status = git("status", "--porcelain", "--untracked-files=no")
+    status = git("status", "--porcelain", "--untracked-files=no", "--", ":(exclude,top)recorded")
     return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}

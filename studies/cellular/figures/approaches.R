@@ -17,9 +17,9 @@ draw <- function(data) {
       mean_signal_delay = signal_delay_p95_ms
     ) |>
     filter(label %in% drawn$label)
-  sources <- c("published", "its trace", "another trace", "drawn traces")
+  sources <- c("published", "source's trace", "another operator's", "drawn traces")
   every <- bind_rows(
-    "published" = theirs, "its trace" = own_trace, "another trace" = other_trace,
+    "published" = theirs, "source's trace" = own_trace, "another operator's" = other_trace,
     "drawn traces" = drawn, .id = "whose"
   ) |>
     mutate(whose = factor(whose, sources), label = reorder(label, mean_power))
@@ -28,7 +28,7 @@ draw <- function(data) {
   )
   shapes <- scale_shape_manual(values = stats::setNames(c(4, 16, 17, 1), sources), name = NULL)
   # The source's trace, if it was measured, or else the drawn ones.
-  ours <- if (nrow(own_trace) > 0) "its trace" else "drawn traces"
+  ours <- if (nrow(own_trace) > 0) "source's trace" else "drawn traces"
   plane <- filter(every, whose %in% c("published", ours), label %in% theirs$label)
   # Names in a column beside the points, with lines to them: points may be close to one another.
   named <- filter(plane, whose == ours) |>

@@ -5,10 +5,7 @@ shown <- function(cells) filter(cells, block == "sensitivity")
 draw <- function(data) {
   measured <- sensitivity_cells(data$summary) |>
     mutate(
-      offloads = factor(
-        offloads, c("off", "on"),
-        c("Loss per packet (offloads off)", "Loss per aggregate (offloads on)")
-      ),
+      offloads = factor(offloads, c("off", "on"), c("Offloads off", "Offloads on")),
       rtt = factor(paste(rtt_ms, "ms"), levels = paste(sort(unique(rtt_ms)), "ms"))
     )
   published <- data$published |>

@@ -109,6 +109,9 @@ def test_provenance_of_recorded_cells_is_theirs_and_says_that_they_are_recorded(
     assert records.digests(here) == records.digests(there)
     note = {"part": "not measured here", "what": f"numbers recorded in {record}"}
     assert records.origin_table(there) == [note | {"cells": len(rows)}, *records.origin_table(here)]
+    # A cell that is not measured has no machine and no day.
+    absent = records.Origin(here[0].content | {"replicates": []}, [])
+    assert records.origin_table([*here, absent]) == records.origin_table(here)
     with pytest.raises(UsageError, match="--recorded must name the folder"):
         list(records.origins([overview], tmp_path))
 

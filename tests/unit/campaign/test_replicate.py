@@ -1,12 +1,13 @@
 """Replicates that become rows, stop a cell or are kept; the guests are made up."""
 
 import json
+import subprocess
 
 import pytest
 
 from losslab.backends import runner
 from losslab.backends.base import Instrument, Outcome
-from losslab.campaign import cellrun, results
+from losslab.campaign import cellrun, replicate, results
 from losslab.emulation.kernellog import BOOT_LOG
 from losslab.errors import GuestLostError, HostError, LosslabError
 from losslab.instrument import fetch, integrity, kernels
@@ -165,3 +166,18 @@ def test_file_lost_from_the_image_during_a_run_is_a_host_error(
     with pytest.raises(HostError, match="found: usr/bin/tc is missing"):
         measured(tmp_path, tools)
     assert names(tmp_path) == []
+
+
+def test_recorded_numbers_do_not_count_as_changes_of_the_code(tmp_path):
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", tmp_path)
+    for name in ("recorded/full/record.tsv", "src/code.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("a\n")
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "base"], check=True)
+    (tmp_path / "recorded/full/record.tsv").write_text("b\n")
+    state = replicate.git_state.__wrapped__(tmp_path)
+    assert state["commit"] and state["dirty"] is False
+    (tmp_path / "src/code.py").write_text("b\n")
+    assert replicate.git_state.__wrapped__(tmp_path)["dirty"] is True

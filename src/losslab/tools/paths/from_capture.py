@@ -32,6 +32,8 @@ from losslab.study.schemas import check_schema
 AT_END = 0.9
 # RTTs above the smallest by more than this share, and this time, show a queue.
 QUEUED_SHARE, QUEUED_S = 0.05, 0.001
+# Without a rate, this share of the losses beside the longest queues shows no buffer.
+FEW = 0.1
 # A window of the rate lasts so many RTTs, and at least so long; the rate needs so many windows.
 WINDOW_RTTS, WINDOW_S, WINDOWS = 4, 0.2, 5
 # Part of the longest queue from which a loss is an overflow of the buffer.
@@ -108,12 +110,15 @@ class _Flow:
         if self.highest is None:
             return
         acked = self.highest + _signed(number - self.highest)
-        # The first block has the segment that arrived last, so it has an RTT.
+        # The segment that arrived last has an RTT: it is in the first block if that is new. The
+        # receiver may have waited for it to acknowledge those before.
+        answered = False
         for left, right in [(number, number), *sacked][:2][::-1]:
             end = self.highest + _signed(right - self.highest)
             begin = end - (right - left) % 2**32
-            if end in self.waiting:
+            if end in self.waiting and not answered:
                 self.rtts.append((self.waiting[end], at_s, at_s - self.waiting[end]))
+                answered = True
             if left != right:
                 self.has_sack = True
                 self.waiting = {n: t for n, t in self.waiting.items() if not begin < n <= end}
@@ -302,11 +307,16 @@ def _losses(
     """
     samples = sorted(flow.rtts)
     sent_s = [sent for sent, _, _ in samples]
-    # A flow that never filled the path has no queue: bursts of it wait for each other.
-    long_s = math.inf if rate_mbit is None else FULL * (max_s - min_s)
+    long_s = FULL * (max_s - min_s)
 
     def queue_s(end: int) -> float:
-        """Return the queue when a segment was first sent, or just before."""
+        """Return the queue when a segment was first sent, or just before if it has no RTT."""
+        at = bisect_left(sent_s, its_s := flow.sent[end][0])
+        own = at < len(sent_s) and sent_s[at] == its_s
+        return samples[at if own else max(0, at - 1)][2] - min_s
+
+    def full_queue_s(end: int) -> float:
+        """Return the queue beside a segment that a buffer dropped: the longer one around it."""
         at = bisect_left(sent_s, flow.sent[end][0])
         return max(rtt for _, _, rtt in samples[max(0, at - 1) : at + 1]) - min_s
 
@@ -318,6 +328,13 @@ def _losses(
     )
     packets = sum(counts[end] for end in short)
     count = sum(counts[end] for end in random)
+    at_random = count / packets * sum(counts[end] for end in {*counts} - short) if packets else 0
+    overflows = len(overflowed) > at_random + 3 * math.sqrt(at_random) + 1
+    if rate_mbit is None and not (overflows and len(overflowed) > FEW * len(lost)):
+        # The packets of a flow that never fills the path wait for each other, and for no buffer.
+        overflows = False
+        random, packets = lost, sum(counts.values())
+        count = sum(counts[end] for end in random)
     if packets < PACKETS_MIN:
         found.unknown["loss_percent"] = (
             f"{packets} packets were sent beside a short queue, and must be {PACKETS_MIN}"
@@ -335,16 +352,16 @@ def _losses(
             mean = float(f"{count / bursts:.3g}")
             found.set(f"in {bursts} bursts", "loss_burst_packets", mean)
         found.notes.append("a packet may be sent again without a loss, so the loss is at most this")
-    at_random = count / packets * sum(counts[end] for end in {*counts} - short) if packets else 0
     if rate_mbit is None:
-        found.unknown["buffer_packets"] = "the rate is not known"
-    elif len(overflowed) <= at_random + 3 * math.sqrt(at_random) + 1:
+        more = f", but {len(overflowed)} losses beside a long queue are its overflows"
+        found.unknown["buffer_packets"] = f"the rate is not known{more if overflows else ''}"
+    elif not overflows:
         least = _packets(max_s - min_s, rate_mbit, frame_bytes)
         found.unknown["buffer_packets"] = (
             f"no more than the random losses beside a long queue; it holds at least {least} packets"
         )
     else:
-        full_s = sorted(map(queue_s, overflowed))[int(0.9 * (len(overflowed) - 1))]
+        full_s = sorted(map(full_queue_s, overflowed))[int(0.9 * (len(overflowed) - 1))]
         found.set(
             f"{len(overflowed)} losses beside a queue of {full_s * 1e3:.4g} ms (90 % of them: at "
             "most this)", "buffer_packets", _packets(full_s, rate_mbit, frame_bytes),

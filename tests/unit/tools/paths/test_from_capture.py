@@ -92,6 +92,31 @@ def test_rate_is_that_of_the_time_in_which_a_queue_stood(tmp_path):
     assert "it holds at least 3 packets" in found.unknown["buffer_packets"]
 
 
+def test_losses_of_a_buffer_are_not_the_paths_even_if_no_rate_is_known(tmp_path):
+    """A queue of 30 ms stands for 60 ms of each second, too short to show the rate."""
+    lost = {n for n in range(1500) if n % 100 in (3, 4)}
+    path = written(
+        tmp_path,
+        [
+            *handshake(0.04, 0.04),
+            *flow(lost=lost, queue_s=lambda at: 0.03 if round(at * 100 - 10) % 100 < 6 else 0.0),
+        ],
+    )
+    found = from_capture.read(path)
+    assert found.values["loss_percent"] == 0.0
+    assert [*found.unknown] == ["rate_mbit", "buffer_packets"]
+    assert "30 losses beside a long queue are its overflows" in found.unknown["buffer_packets"]
+
+
+def test_segment_that_the_receiver_acknowledged_late_has_no_rtt():
+    """The second segment is lost; the third makes the receiver acknowledge the first."""
+    flow = from_capture._Flow()
+    for at_s, begin in ((0.0, 1), (0.0, 1 + MSS), (0.02, 1 + 2 * MSS)):
+        flow.send(at_s, begin, MSS)
+    flow.acknowledge(0.06, 1 + MSS, [(1 + 2 * MSS, 1 + 3 * MSS)])
+    assert [rtt for _, _, rtt in flow.rtts] == [pytest.approx(0.04)]
+
+
 @pytest.mark.parametrize(
     ("answer_s", "percent"), [(0.0, 0), (0.02, 50)], ids=["receiver", "between"]
 )
