@@ -278,15 +278,19 @@ def sums_equal_totals(run: Finished) -> Iterator[str]:
     its, begin_s = run.summary, run.window[0]
     parts = ("goodput_mbit", "competitor_goodput_mbit", "flows_goodput_mbit")
     if "total_goodput_mbit" in its and "goodput_mbit" in its:
-        total = sum(its.get(name) or 0.0 for name in parts)
+        own_mbit, *others_mbit = (its.get(name) or 0.0 for name in parts)
         total_mbit, seconds = its["total_goodput_mbit"] or 0.0, run.window[1] - begin_s
+        if run.asked["app"] == "command" and run.asked["flows"] != "none":
+            # The rate of programs is of the time until they end, and their part of the total not.
+            own_mbit *= (its["ended_s"] - begin_s) / seconds
+        total = own_mbit + sum(others_mbit)
         tolerance = 1e-6
         if run.asked["app"] in ("command", "quic"):  # without TCP's samples, to the clock
             tolerance += CLOCK_S / seconds
         sized = run.asked["app"] in ("quic", "stream") and run.asked["flows"] != "none"
         if sized and (size_kb := run.asked["size_kb"]):
             # Its own rate is of the transfer's time, and its part of the total of the whole window.
-            others = total - (its["goodput_mbit"] or 0.0)
+            others = total - own_mbit
             least, most = others, others + 8e-3 * size_kb / seconds
         else:
             least = most = total

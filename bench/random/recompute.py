@@ -139,8 +139,8 @@ def intervals(run: Finished) -> Iterator[str]:
         return
     end = min(end, rows[-1][0], run.summary.get("ended_s", end))  # of programs
     begin = max(begin, min(run.sampled_s, default=begin))
-    # That of a flow with a size is over the time until its last byte.
-    completion_s = run.summary.get("completion_s")
+    # That of a flow with a size is over the time until its last byte. Programs tell their own time.
+    completion_s = run.summary.get("completion_s") if run.asked["app"] != "command" else None
     if completion_s:
         begin = 0.0
     octets, before = 0.0, 0.0
@@ -262,8 +262,8 @@ def metrics_agree(run: Finished) -> Iterator[str]:
     its = run.summary | {"duration_s": length, "duration_ms": 1e3 * length}
     if run.asked["app"] == "ffmpeg":  # a video arrives until after the end
         its |= {"duration_s": None}
-    # The rate of a sized transfer is of its own time.
-    if run.asked["app"] in ("quic", "stream") and run.asked["size_kb"]:
+    # The rates of a sized transfer and of programs are of their own time.
+    if run.asked["size_kb"] or run.asked["app"] == "command":
         its |= {"total_goodput_mbit": None}
     delayed = ("jitter_ms", "reorder_percent", "ack_batch_ms", "data_batch_ms")
     if run.asked["changes"] != "none" or any(run.asked[name] for name in delayed):

@@ -58,7 +58,7 @@ class Traffic:
     # Packets in the forward path's queues at the second reading. A deep buffer of a slow link takes
     # minutes to empty.
     queued: int = 0
-    # Packets in the reverse bottleneck's queue at the second reading.
+    # Packets in the queues of the reverse path at the second reading, those under way included.
     queued_back: int = 0
     # Packets that the netem of a lossy sender dropped, alone or in aggregates.
     sender_losses: int = 0
@@ -147,9 +147,12 @@ class CounterDeltas:
         """Return the kind of an interface's root qdisc; empty without one."""
         return str(_qdisc(self.after, end, "1:").get("kind", ""))
 
-    def queued(self, end: Interface, handle: str = "1:") -> int:
-        """Return the packets in an interface's queues at the second reading."""
-        return int(_qdisc(self.after, end, handle).get("qlen", 0))
+    def queued(self, end: Interface) -> int:
+        """Return the packets in an interface's queues at the second reading.
+
+        The root qdisc counts those of its children, too, and netem those that it delays.
+        """
+        return int(_qdisc(self.after, end, "1:").get("qlen", 0))
 
     def counter(self, host: str, name: str) -> int:
         """Return the increase of one of a host's TCP or IP counters, of both versions of IP."""
@@ -253,7 +256,7 @@ def traffic(
         acks_seen=deltas.matched_by_filters(reverse_link),
         acks_thinned=deltas.qdisc(reverse_link, "drops", FILTERS),
         queued=deltas.queued(bottleneck()) + deltas.queued(last),
-        queued_back=deltas.queued(reverse_link, REVERSE_HANDLE),
+        queued_back=deltas.queued(reverse_link),
         sender_losses=sender_losses,
         pings=deltas.counter("receiver", "IcmpInEchos"),
         opened=sum(deltas.counter(host, "TcpActiveOpens") for host in ("sender", "receiver")),

@@ -343,6 +343,18 @@ def test_packets_that_a_lossy_sender_drops_are_counted(recorded):
     assert accounting.traffic(deltas, "r2").sender_losses == 0
 
 
+def test_packet_that_is_still_under_way_on_the_reverse_path_is_explained(recorded):
+    """A queue of a minute still drains at the second reading, and the receiver answers."""
+    before = recorded["iperf3"].observations.after
+    after = copy.deepcopy(before)
+    after["receiver"]["links"]["receiver-r2"]["tx"]["packets"] += 102
+    after["sender"]["links"]["sender-r1"]["rx"]["packets"] += 101
+    assert accounting.traffic(accounting.CounterDeltas(before, after), "r2").unexplained_back == 1
+    [delay] = [q for q in after["r2"]["qdiscs"] if (q["dev"], q["handle"]) == ("r2-r1", "1:")]
+    delay["qlen"] = 1
+    assert accounting.traffic(accounting.CounterDeltas(before, after), "r2").unexplained_back == 0
+
+
 @pytest.mark.parametrize(
     ("ends_on_time", "duration_s", "late"),
     [(True, 2.0, 0), (False, 2.2, 5), (False, 2.3, 3), (False, 9.0, 0)],
