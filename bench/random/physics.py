@@ -289,9 +289,12 @@ def sums_equal_totals(run: Finished) -> Iterator[str]:
             tolerance += CLOCK_S / seconds
         sized = run.asked["app"] in ("quic", "stream") and run.asked["flows"] != "none"
         if sized and (size_kb := run.asked["size_kb"]):
-            # Its own rate is of the transfer's time, and its part of the total of the whole window.
+            # Its own rate is of the transfer's time, and its part of the total of the time with
+            # samples, which begins when its connection opens.
+            inside = [t for t in run.sampled_s if begin_s - CLOCK_S <= t <= run.window[1] + CLOCK_S]
+            sampled_s = inside[-1] - inside[0] if len(inside) > 1 else seconds
             others = total - own_mbit
-            least, most = others, others + 8e-3 * size_kb / seconds
+            least, most = others, others + 8e-3 * size_kb / sampled_s
         else:
             least = most = total
         if not least * (1 - tolerance) - 1e-9 <= total_mbit <= most * (1 + tolerance) + 1e-9:
