@@ -425,7 +425,9 @@ def conflicts(condition: Condition) -> Iterator[str]:
         )
     yield from _window_conflicts(condition.window_bytes)
     with_kernel = {name: getattr(condition, name) for name in hostsettings.WITH_KERNEL}
-    yield from hostsettings.problems(condition.sysctl, with_kernel)
+    yield from (wrong := [*hostsettings.problems(condition.sysctl, with_kernel)])
+    if wrong:
+        return  # what follows reads the sysctls
     yield from _mtu_conflicts(condition)
     yield from _ip_conflicts(condition)
     yield from _mechanism_conflicts(condition)

@@ -5,11 +5,12 @@ import dataclasses
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from losslab import cellspec, cli, sweeps
 from losslab.emulation import hosts
+from losslab.emulation.app import apps
 from losslab.emulation.plan import make_plan
 from losslab.study import dictionary, hostsettings, studyfiles
 from losslab.study.condition import Condition, seed_of
@@ -39,10 +40,11 @@ def test_text_of_settings_is_read_back_set_and_compared(sender, receiver):
     assert hosts.deviations(plan, read_back(make_plan(condition, 7))) == []
 
 
-@given(st.text(max_size=30))
-def test_any_other_text_is_refused_without_a_traceback(text):
+@given(st.text(max_size=30), st.sampled_from(sorted(apps())))
+@example(f"+{LOWAT}", "quic")
+def test_any_other_text_is_refused_without_a_traceback(text, app):
     for value in (text, f"sender:{text}", f"both:net.ipv4.{text}=1", f"{LOWAT}{text}"):
-        condition = dataclasses.replace(CONDITION, sysctl=value)
+        condition = dataclasses.replace(CONDITION, sysctl=value, app=app)
         assert all(isinstance(each, str) for each in condition.problems())
 
 
