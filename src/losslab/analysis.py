@@ -65,15 +65,6 @@ def require_r(use: str) -> list[str]:
     return r_packages()
 
 
-def has_r() -> bool:
-    """Return whether R and the packages are there to draw figures."""
-    try:
-        require_r("a figure")
-    except HostError:
-        return False
-    return True
-
-
 def require_renderer(use: str) -> None:
     """Raise HostError if `use` lacks a renderer of reports."""
     if not renderer():

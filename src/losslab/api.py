@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from losslab import analysis, cellspec, crossing, pyarguments, sweeps
+from losslab import cellspec, crossing, pyarguments, sweeps
 from losslab.backends.base import GUEST, VIRTUAL
 from losslab.campaign import (
     fingerprint,
@@ -471,6 +471,7 @@ def sweep(
     runs = pyarguments.whole("replicates", replicates, 1)
     available = len(os.sched_getaffinity(0))
     processors = available if cores is None else pyarguments.whole("cores", cores, 1)
+    figure = out is not None and sweeps.can_draw()
     if out is not None:
         sweeps.write_study(with_length, runs, folder)
     with _continued():
@@ -482,7 +483,7 @@ def sweep(
         measured = found._cells
         varied = sweeps.varied_axes(with_length, [cell.condition for cell in measured])
         rows = printed.rows(measured, varied, None)
-        sweeps.write_tables(rows, varied, measured, folder, analysis.has_r())
+        sweeps.write_tables(rows, varied, measured, folder, figure)
     return found
 
 
@@ -541,8 +542,8 @@ def read(folder: str | Path) -> Results:
     which losslab has with it, have no files of runs.
     """
     path = pyarguments.folder("folder", folder)
-    if not path.exists() and (ROOT / path).is_dir():
-        path = ROOT / path  # as in a clone, from any folder
+    if not path.exists() and records.has_numbers(ROOT / path):
+        path = ROOT / path  # losslab's own records, from any folder
     if records.has_numbers(path):
         return RecordedResults(path, ())
     if not path.is_dir():

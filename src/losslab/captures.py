@@ -6,15 +6,8 @@ import struct
 from collections import Counter
 from collections.abc import Iterator
 
-from losslab.reading import UsageError
+from losslab.reading import PCAP, PCAPNG, UsageError
 
-PCAPNG = b"\x0a\x0d\x0d\x0a"
-# First word of a capture in either byte order, and its ticks per second.
-PCAP = {
-    struct.pack(f"{order}I", magic): (order, ticks)
-    for order in "<>"
-    for magic, ticks in ((0xA1B2C3D4, 1_000_000), (0xA1B23C4D, 1_000_000_000))
-}
 FILE_HEADER_BYTES, PACKET_BYTES = 24, 16
 # Blocks of pcapng (draft-ietf-opsawg-pcapng), and an interface's option of its clock.
 SECTION, INTERFACE, SIMPLE, ENHANCED, IF_TSRESOL = 0x0A0D0D0A, 1, 3, 6, 9

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import tempfile
 import warnings
 from collections import Counter
@@ -39,14 +40,13 @@ CONFIG_SUFFIXES = (".yaml", ".yml", ".json")
 # All control characters but tabs and line ends: editors hide them, and terminals execute some. A
 # byte order mark would become part of a table's first column.
 GZIP = b"\x1f\x8b"
-# Beginnings of pcap, with times in us or ns, in both byte orders, and of pcapng.
-CAPTURES = (
-    b"\xd4\xc3\xb2\xa1",
-    b"\xa1\xb2\xc3\xd4",
-    b"\x4d\x3c\xb2\xa1",
-    b"\xa1\xb2\x3c\x4d",
-    b"\n\r\r\n",
-)
+PCAPNG = b"\x0a\x0d\x0d\x0a"
+# First word of a capture in either byte order, and its ticks per second.
+PCAP = {
+    struct.pack(f"{order}I", magic): (order, ticks)
+    for order in "<>"
+    for magic, ticks in ((0xA1B2C3D4, 1_000_000), (0xA1B23C4D, 1_000_000_000))
+}
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff]")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -113,7 +113,7 @@ def read_text(path: Path, max_bytes: int = CONFIG_BYTES) -> str:
             f"{path} must be text, found a file compressed with gzip",
             hint="unpack it with `gunzip --keep`",
         )
-    if data.startswith(CAPTURES):
+    if data.startswith((*PCAP, PCAPNG)):
         raise UsageError(
             f"{path} must be text, found a capture of packets",
             hint="`losslab path from-capture` and `losslab compare` read captures",

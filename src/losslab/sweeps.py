@@ -369,7 +369,7 @@ def run(
         print(f"losslab: {note}", file=sys.stderr)
     if metric is not None:
         metrics.require_measured(metric, conditions)
-    figure = _can_draw()
+    figure = can_draw()
     write_study(given, replicates, out)
     for condition in conditions:
         at_first_use(condition, backend, where)
@@ -430,7 +430,7 @@ def varied_axes(
     return varied or ["algorithm"]
 
 
-def _can_draw() -> bool:
+def can_draw() -> bool:
     """Return whether R is there; without it, tell the user before the runs."""
     try:
         analysis.require_r("the figure of losslab sweep")

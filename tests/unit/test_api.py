@@ -47,7 +47,7 @@ def test_sweep_measures_each_combination_once(monkeypatch, tmp_path):
     numpy = pytest.importorskip("numpy")
     asked = []
     monkeypatch.setattr(api, "at_first_use", lambda *_: None)
-    monkeypatch.setattr(api.analysis, "has_r", lambda: False)
+    monkeypatch.setattr(api.sweeps, "can_draw", lambda: False)
 
     def measure(todo, *words):
         asked.append((todo, *words))
@@ -217,3 +217,12 @@ def test_invalid_run_raises_with_its_files(monkeypatch, tmp_path):
     assert error.value.run.folder == tmp_path / "a" / "0"
     kept = losslab.measure(algorithm="cubic", out=tmp_path / "a" / "0", allow_invalid=True)
     assert kept.violations == ["lost"]
+
+
+def test_results_of_another_folder_are_not_read_in_place_of_a_missing_one(monkeypatch, tmp_path):
+    """Only losslab's own records are found from any folder."""
+    write_cell(tmp_path / "clone" / "results" / "cells" / "s" / "a", [1, 2], loss_percent=1)
+    monkeypatch.setattr(api, "ROOT", tmp_path / "clone")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(losslab.UsageError, match="results must contain measured cells, found no"):
+        losslab.read("results")
