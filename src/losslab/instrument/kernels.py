@@ -215,9 +215,19 @@ def get(name: str, algorithms: Iterable[str] = ()) -> Kernel:
     )
 
 
+# TCP_CA_NAME_MAX, net/tcp.h: the name of a congestion control with its final zero.
+NAME_BYTES = 16
+
+
 def of_key(key: str) -> Kernel:
     """Return the kernel with this `key`; UsageError if there is none."""
     name, *algorithms = key.split("+")
+    for algorithm in algorithms:
+        if len(algorithm.encode(errors="replace")) >= NAME_BYTES:
+            raise UsageError(
+                f"an algorithm's name must have less than {NAME_BYTES} bytes, found "
+                f"{shown(algorithm)}"
+            )
     return get(name, algorithms)
 
 

@@ -147,3 +147,8 @@ def test_parameter_that_reads_back_differently_is_a_violation(tmp_path, word, fo
     file.parent.mkdir(parents=True)
     file.write_text(found)
     assert len(list(guest.parameter_violations([word], tmp_path))) == count
+
+
+def test_key_with_a_name_that_no_kernel_has_is_refused():
+    with pytest.raises(UsageError, match="less than 16 bytes"):
+        kernels.of_key(f"6.12+{300 * 'm'}")
