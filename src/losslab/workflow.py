@@ -95,6 +95,13 @@ class Campaign:
         studies, self.plan = plan.make(config, root, records.available)
         if config.get("measure") is False:
             self.plan.require_recorded()
+            if missing := self.plan.not_recorded():
+                print(
+                    f"losslab: {len(missing)} of {len(self.plan.cells)} cells have no recorded "
+                    f"numbers with today's sources, such as {missing[0].cell.study}/"
+                    f"{missing[0].cell.name}: the report says that they are not measured",
+                    file=sys.stderr,
+                )
         self.studies = {study.name: study for study in studies}
         claims.check(self.studies, root)
         design.check_files(self.studies.values(), root)
@@ -266,7 +273,7 @@ class Campaign:
         return [
             str(each.file())
             for each in self.plan.cells.values()
-            if study in (None, each.cell.study) and not each.recorded
+            if study in (None, each.cell.study) and self.plan.measures and not each.recorded
         ]
 
     def deleted(self, _: Any) -> list[str]:

@@ -264,18 +264,30 @@ def test_recorded_cells_are_collected_without_a_measurement(known):
     assert len(read_rows(Path("results/summary/loss/intervals.csv"))) == 10
 
 
-def test_campaign_that_may_not_measure_needs_all_cells_and_judges_no_suite(known):
-    config = CONFIG | {"recorded": RECORD, "measure": False}
-    with pytest.raises(WorkflowError, match=r"found that it lacks \d+, such as loss/"):
-        Campaign(config, [])
-    # The algorithm, loss and path of the recorded cell.
-    main = CONFIG["studies"]["loss"]["main"]
-    values = Campaign(CONFIG, []).plan.cells["loss", known].cell.condition
-    only = {name: getattr(values, name) for name in ("algorithm", "loss_percent", "path", "app")}
-    suites = {"bbr-draft": {"algorithms": ["bbr"], "seeds": 2}}
-    studies = {"loss": {"main": main | {"only": only}}}
-    campaign = Campaign(config | {"studies": studies, "conform": suites}, [])
+def test_campaign_that_may_not_measure_says_which_cells_are_not_recorded(known, capsys):
+    config = CONFIG | {
+        "recorded": RECORD, "measure": False,
+        "conform": {"bbr-draft": {"algorithms": ["bbr"], "seeds": 2}},
+    }  # fmt: skip
+    campaign = Campaign(config, [])
     assert (campaign.results(), campaign.conformed(), campaign.conform_chapter()) == ([], [], [])
+    others = len(campaign.plan.cells) - 1
+    assert f"{others} of {others + 1} cells have no recorded numbers" in capsys.readouterr().err
+    campaign.plan.write()
+    assert cli.main(["collect", "loss"]) == 0
+    rows = [row for row in read_rows(Path("results/summary/loss/cells.csv")) if row["cell"]]
+    assert len(rows) == others + 1
+    for row in rows:
+        if row["cell"] == known:
+            assert (row["n_valid"], row["reasons"]) == ("5", "")
+        else:
+            assert (row["n_replicates"], row["reasons"]) == ("0", records.NOT_RECORDED)
+
+
+def test_campaign_that_may_not_measure_needs_a_recorded_cell(known):
+    (Path(RECORD) / "cells.tsv").write_text("study\tcell\tmeasured_for\n")
+    with pytest.raises(WorkflowError, match=r"must have cells measured .* found none of \d+"):
+        Campaign(CONFIG | {"recorded": RECORD, "measure": False}, [])
 
 
 def test_records_and_options_of_an_instrument_follow_from_wildcards(campaign):

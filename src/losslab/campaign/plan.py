@@ -78,24 +78,28 @@ class CampaignPlan:
     series: Mapping[str, list[str]]  # by study: cells whose time series go into its tables
     left_out: Mapping[str, dict[str, int]]  # by study and block: number of cells not measured
     record: Path | None  # the folder of recorded numbers, if the campaign names one
+    measures: bool = True  # whether cells without recorded numbers are measured
 
     def of_study(self, study: str) -> list[Planned]:
         """List the cells of a study."""
         return [planned for name, planned in self.cells.items() if name[0] == study]
 
     def require_recorded(self) -> None:
-        """Raise UsageError if a cell would be measured."""
-        absent = [
-            f"{study}/{cell}" for (study, cell), its in self.cells.items() if not its.recorded
-        ]
-        if absent:
+        """Raise UsageError if no cell has recorded numbers."""
+        if not any(planned.recorded for planned in self.cells.values()):
             record = self.record or "a folder of recorded numbers (`recorded`)"
             raise UsageError(
-                f"with measure: false, {record} must have all {len(self.cells)} cells with today's "
-                f"sources, found that it lacks {len(absent)}, such as {absent[0]}",
+                f"with measure: false, {record} must have cells measured with today's sources, "
+                f"found none of {len(self.cells)}",
                 hint="measure the campaign and record it: losslab record results RECORD --numbers "
                 "FOLDER",
             )
+
+    def not_recorded(self) -> list[Planned]:
+        """List the cells that stay without numbers, because the campaign does not measure."""
+        return [
+            planned for planned in self.cells.values() if not (self.measures or planned.recorded)
+        ]
 
     def to_json(self, study: str | None = None) -> dict[str, Any]:
         """Return the plan of a study or of all studies as JSON."""
@@ -105,6 +109,7 @@ class CampaignPlan:
             "series": {name: self.series[name] for name in named},
             "left_out": {name: self.left_out[name] for name in named},
             "record": self.record and str(self.record),
+            "measures": self.measures,
         }
 
     def write(self, folder: Path = RESULTS, more: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -130,6 +135,7 @@ class CampaignPlan:
                 {study: list(names) for study, names in data["series"].items()},
                 {study: dict(counts) for study, counts in data["left_out"].items()},
                 data["record"] and Path(data["record"]),
+                data["measures"],
             )
         except (AttributeError, LookupError, LosslabError, TypeError, ValueError) as error:
             raise UsageError(
@@ -158,6 +164,7 @@ def make(
         {study.name: study.series for study in studies},
         {study.name: study.left_out for study in studies},
         record,
+        config.get("measure", True),
     )
 
 

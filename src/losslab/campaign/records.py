@@ -63,6 +63,7 @@ SHOWN_DIGITS = 12
 # Programs of the image that generate or shape traffic.
 PROGRAMS = ("iperf3", "ffmpeg", "curl", "iproute2", "mininet")
 FIRST = ("not measured here", "measured on", "time", "losslab", "machine", "kernel", "BBR")
+NOT_RECORDED = "its numbers are not recorded"
 HINT = "restore the record, for example with `git checkout`"
 
 Name = tuple[str, str]  # study and cell
@@ -328,7 +329,13 @@ def of_plan(planned: CampaignPlan, study: str, folder: Path) -> tuple[list[CellN
     cells = {part.cell.name: part for part in planned.of_study(study)}
     names = {name for name, part in cells.items() if part.recorded}
     numbers = read(planned.record, study, names) if planned.record and names else {}
-    for name in cells.keys() - names:
+    for part in planned.not_recorded():
+        if part.cell.study == study:
+            block, condition, place = part.cell.block, part.cell.condition, part.file(folder).parent
+            content = results.cell_content(study, block, condition, place, 0)
+            absent = content | {"absent": NOT_RECORDED}
+            numbers[part.cell.name] = CellNumbers(absent, [], [], None, [])
+    for name in cells.keys() - numbers.keys():
         cell = results.read_cell(cells[name].file(folder))
         numbers[name] = tables.numbers_of(cell, name in planned.series[study])
         if others := plan.contradictions(cell.content, cells[name].cell):
@@ -515,7 +522,8 @@ def origins(
             path = results.cell_file(folder, row["study"], row["cell"])
             if one := known.get(row["cell"]):
                 yield Origin(one.content, one.hosts, recorded)
-            elif path.is_file():
+            # A campaign that does not measure ignores what is in its folder.
+            elif row.get("n_replicates") != "0" and path.is_file():
                 cell = results.read_cell(path)
                 yield Origin(cell.content, [each.host for each in cell.replicates])
 

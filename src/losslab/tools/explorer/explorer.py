@@ -235,7 +235,7 @@ def _cells(overview: Path, cells: Path, recorded: Path | None) -> Iterator[dict[
     for row in rows:
         if row["cell"] in known:
             yield known[row["cell"]].content
-        else:
+        elif row.get("n_replicates") != "0":
             yield results.read_cell(cells / row["study"] / row["cell"] / results.CELL_FILE).content
 
 
