@@ -283,7 +283,7 @@ def _map(table: Sequence[Row]) -> Iterator[Number]:
 
 def _predictions(table: Sequence[Row]) -> Iterator[Number]:
     """Yield the numbers of the three data sets. Those of the model are our own."""
-    blocks = {"rebbr": "behind", "jittertrap": "window"}
+    blocks = {"rebbr (jervisfm)": "behind", "jittertrap (acooks 2025)": "window"}
     for row in table:
         if row["source"] == "model":
             continue

@@ -9,7 +9,7 @@ predictions_numbers <- function(published) {
         toupper(algorithm), ", ", rate_mbit, " Mbit/s, ", rtt_ms, " ms, ", loss_percent, " %"
       ),
       blocks = dplyr::case_when(
-        source == "rebbr" ~ "behind", source == "jittertrap" ~ "window",
+        source == "rebbr (jervisfm)" ~ "behind", source == "jittertrap (acooks 2025)" ~ "window",
         loss_percent == 0 ~ "two-bbr3", TRUE ~ "aggregates"
       ),
       metric = "goodput_mbit", published = goodput_mbit, published_runs = 1,

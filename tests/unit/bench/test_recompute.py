@@ -175,8 +175,8 @@ def test_each_source_has_all_of_its_numbers():
             counts[number.source] = counts.get(number.source, 0) + 1
     assert counts == {
         "bufferbloat": 30, "cellular": 310, "cloud": 104, "loss": 42, "loss, seconds": 252,
-        "map": 16, "Cao et al. 2019": 130, "Datta and Fund 2023": 1028, "gomezgaona": 8,
-        "jittertrap": 7, "rebbr": 17,
+        "map": 16, "Cao et al. 2019": 130, "Datta and Fund 2023": 1028, "Gomez et al. 2024": 8,
+        "jittertrap (acooks 2025)": 7, "rebbr (jervisfm)": 17,
     }  # fmt: skip
 
 
