@@ -21,5 +21,7 @@ draw <- function(data) {
     facet_wrap(vars(where), scales = "free", ncol = 2) +
     algorithm_scales(data$algorithms) +
     labs(x = "Goodput over the virtual backend's", y = NULL) +
-    theme_losslab()
+    theme_losslab() +
+    # Half of the last tick's label lies beside the panel.
+    theme(plot.margin = margin(4, 16, 4, 4))
 }
