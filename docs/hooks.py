@@ -41,6 +41,8 @@ PAGES = {
 LARGEST_BYTES = 100_000
 FILE_LINK = re.compile(r'<a href="(\.\./(?:figures|tables)/[^"#]+)"[^>]*>([^<]*)</a>')
 BODY = re.compile(r"<body[^>]*>")
+# The theme's dialog for the search has no name that a screen reader can say.
+SEARCH, NAMED = 'data-md-component="search" role="dialog"', ' aria-label="Search"'
 BAR = '<nav aria-label="Site" style="font: 14px/1.6 sans-serif; padding: 0.2rem 0">{}</nav>'
 # Pages whose code is also a notebook, and the heading at which the notebook ends.
 NOTEBOOKS = {"how-to/python.md": "\n## Polars\n", "how-to/teach.md": "\n## Exercises\n"}
@@ -71,6 +73,11 @@ def on_config(config: Any) -> Any:
         config["validation"]["nav"]["not_found"] = logging.INFO
     config["nav"] = nav
     return config
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the dialog for the search."""
+    return output.replace(SEARCH, SEARCH + NAMED)
 
 
 def on_post_build(config: Any) -> None:

@@ -96,6 +96,22 @@ all_phases <- function(flows) {
     dplyr::ungroup()
 }
 
+# Compare the peaks of CUBIC's window behind a large queue with and without fast convergence: the
+# median difference of a peak from the one before it. The first three follow from the start.
+peak_steps <- function(flows) {
+  flows |>
+    dplyr::filter(
+      block %in% c("long", "long-plain-target"), algorithm == "cubic", buffer_packets == 100
+    ) |>
+    dplyr::group_by(block) |>
+    dplyr::group_modify(function(rows, key) {
+      peaks <- utils::tail(growth_phases(rows)$peak, -3)
+      steps <- abs(utils::tail(peaks, -1) / utils::head(peaks, -1) - 1)
+      tibble::tibble(n = length(steps), step_percent = 100 * stats::median(steps))
+    }) |>
+    dplyr::ungroup()
+}
+
 # Describe the start of each long-lived flow until its first loss: the window at the end of slow
 # start, and a linear fit of the growth from there to twice that window. If slow start ends with the
 # loss, the fit covers the whole start.

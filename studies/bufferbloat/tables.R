@@ -91,6 +91,7 @@ tables <- function(data, write) {
     )) |>
     arrange(desc(algorithm), buffer_packets) |>
     write("window")
+  write(peak_steps(data$flows), "convergence")
   first_growth(data$flows) |>
     arrange(desc(algorithm), buffer_packets) |>
     write("start")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from losslab import cli
 from losslab.campaign import records
 from losslab.tools.explorer import explorer
 from tests import axe, browser
@@ -191,6 +192,30 @@ def test_page_has_no_serious_problem_on_a_phone_or_a_screen(page, lab, width, sc
     assert page.ask("document.documentElement.dataset.theme") == scheme
     assert page.ask("document.documentElement.scrollWidth") == width
     assert axe.faults(page) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evidence", "tests/fixtures/lab", "--claims", "recorded/quick/claims.csv"],
+        ["entries", "recorded/algorithms"],
+    ],
+    ids=["evidence", "algorithms"],
+)
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_page_beside_it_has_no_serious_problem(
+    chromium, root, tmp_path, monkeypatch, words, width, scheme
+):
+    if axe.program() is None:
+        pytest.skip("axe-core is not available without npm and its registry")
+    monkeypatch.chdir(root)
+    assert cli.main([*words, "--out", str(tmp_path / "page.html")]) == 0
+    chromium.scheme(scheme)
+    chromium.size(width, 844, phone=width < 500)
+    chromium.open(tmp_path / "page.html")
+    chromium.wait("document.readyState === 'complete' && document.querySelector('table') !== null")
+    assert chromium.ask("document.documentElement.scrollWidth") == width
+    assert axe.faults(chromium) == []
 
 
 @pytest.mark.nightly

@@ -9,13 +9,14 @@ from html import escape
 WIDTH, HEIGHT = 200, 18  # of an interval's drawing
 STYLE = """
 :root { --ink: #1b1f24; --soft: #57606a; --back: #fff; --card: #f5f7f9; --line: #d5dae0;
-  --good: #1a7f37; --bad: #b3261e; --band: #e3e8ee; }
+  --good: #1a7f37; --bad: #b3261e; --band: #e3e8ee; --link: #005a9c; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ed; --soft: #a3adb8; --back: #14181d; --card: #1d232a; --line: #333c46;
-    --good: #5fce7d; --bad: #ff8f85; --band: #2b343e; }
+    --good: #5fce7d; --bad: #ff8f85; --band: #2b343e; --link: #8cc4ff; }
 }
 body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 70rem; background: var(--back);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+a { color: var(--link); }
 h1 { font-size: 1.6rem; line-height: 1.3; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
 th { text-align: left; color: var(--soft); font-weight: 400; }
