@@ -45,6 +45,8 @@ BASE = Condition(
 )
 BUFFERS = {1: 20, 10: 20, 100: 165, 1000: 1651, 10_000: 16513}
 MORE_TRANSMISSIONS, MORE_S = 500_000, (3, 600)  # of a long run, compared with a short one
+# Duration of the runs that compare shapers, by rate: one to several core-seconds.
+SHAPER_S = {1: 300, 100: 60, 1000: 5}
 # A replicate that has hardly more than the fixed cost.
 CHEAPEST = replace(BASE, algorithm="cubic", rate_mbit=1, buffer_packets=20)
 NS3_LIBRARIES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
@@ -161,6 +163,33 @@ def rates(runs: int) -> Rows:
     return rows
 
 
+def shapers(runs: int) -> Rows:
+    """Compare the CPU time of long runs behind the exact link and behind a token bucket."""
+    tools, rows = instrument(VIRTUAL, GUEST), []
+    for rate, algorithm in product((1, 100, 1000), NS3_MODELS):
+        axes: dict[str, Any] = {"rate_mbit": rate, "algorithm": algorithm}
+        long = replace(
+            BASE, buffer_packets=BUFFERS[rate], duration_s=SHAPER_S[rate], loss_percent=0, **axes
+        )
+        core_s: dict[str, list[float]] = {"link": [], "tbf": []}
+        with Snapshots() as of_link, Snapshots() as of_tbf:
+            # In turn, so that the machine's load affects both equally.
+            for seed in range(1, 1 + runs):
+                for shaper, snapshots in (("link", of_link), ("tbf", of_tbf)):
+                    condition = replace(long, shaper=shaper)
+                    core_s[shaper].append(measure(tools, condition, seed, snapshots)[0])
+        medians = {f"{shaper}_core_s": statistics.median(of) for shaper, of in core_s.items()}
+        ratios = [one / other for one, other in zip(*core_s.values(), strict=True)]
+        rows.append(
+            axes | {"duration_s": long.duration_s}
+            | {name: round(value, 3) for name, value in medians.items()}
+            | {"ratio": round(statistics.median(ratios), 3),
+               "smallest_ratio": round(min(ratios), 3), "largest_ratio": round(max(ratios), 3)}
+        )  # fmt: skip
+        print(f"  {rows[-1]}", file=sys.stderr, flush=True)
+    return rows
+
+
 def ns3(runs: int) -> Rows:
     """Measure the cost of a second of the same path in ns-3; LosslabError if not installed."""
     if not Path("/usr/include/ns3").is_dir():
@@ -201,6 +230,8 @@ PARTS: dict[str, tuple[str, Callable[[int], Rows]]] = {
     "containers": ("The same in containers", lambda runs: fixed(runs, CONTAINERNET)),
     "rates": ("One second of a flow over three links in each direction, RTT 20 ms, a buffer of one "
               "bandwidth-delay product. Each interface on the way transmits a packet once", rates),
+    "shapers": ("CPU time of a run without loss on the same path: the exact link beside a token "
+                "bucket. A ratio is of two runs with the same seed", shapers),
     "ns-3": ("The same path in ns-3 (`bench/ns3_path.cc`). A run that did not end within five "
              "minutes has no numbers", ns3),
 }  # fmt: skip
