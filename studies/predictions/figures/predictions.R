@@ -1,7 +1,5 @@
 # Ours and the published goodput of each condition of the three data sets.
 height_cm <- 8
-# The data sets as the text cites them.
-cited <- c(gomezgaona = "Gomez et al. 2024", rebbr = "jervisfm", jittertrap = "acooks 2025")
 
 draw <- function(data) {
   published <- data$published |>
@@ -21,7 +19,7 @@ draw <- function(data) {
     geom_abline(slope = 1, intercept = 0, colour = "grey60", linewidth = 0.3) +
     geom_linerange(aes(ymin = mean_low, ymax = mean_high), linewidth = 0.3) +
     geom_point(size = 1.4) +
-    facet_wrap(~source, scales = "free", labeller = as_labeller(cited)) +
+    facet_wrap(~source, scales = "free") +
     scale_x_log10() +
     scale_y_log10() +
     algorithm_scales(data$algorithms) +
