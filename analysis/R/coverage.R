@@ -40,7 +40,8 @@ kinds_of_runs <- list(
 )
 
 no_coverage <- tibble::tibble(
-  population = "", runs = 0, spread_percent = 0, kind = "", n = 0, coverage_percent = 0, draws = 0
+  population = "", runs = 0, spread_percent = 0, kind = "", n = 0, coverage_percent = 0,
+  miss_percent = 0, draws = 0
 )[0, ]
 
 # Compute the coverage for each population of a campaign's runs. The populations do not depend on
@@ -75,15 +76,11 @@ percentile_bootstrap <- function(x) {
   list(low = edges[1], high = edges[2])
 }
 
-# Equal runs have a confidence interval of zero width.
-covers <- function(interval, value) {
-  near <- 1e-9 * abs(value)
-  isTRUE(interval$low - near <= value && value <= interval$high + near)
-}
-
-# Compute the percentage of samples of n runs whose confidence interval contains the value.
-coverage_percent <- function(n, interval, value, repeats) {
-  100 * mean(vapply(seq_len(repeats), \(draw) covers(interval(n), value), TRUE))
+# Return by which share of a value an interval misses it; 0 if it contains it. Equal runs have a
+# confidence interval of zero width.
+miss <- function(interval, value) {
+  share <- max(interval$low - value, value - interval$high) / abs(value)
+  if (is.na(share)) Inf else if (share <= 1e-9) 0 else share
 }
 
 coverage_of_population <- function(name, values) {
@@ -105,10 +102,14 @@ coverage_of_population <- function(name, values) {
   dplyr::bind_rows(lapply(kinds, function(kind) {
     fit <- coverage_sizes[coverage_sizes >= kind[[4]]]
     repeats <- max(1, coverage_draws / if (grepl("bootstrap", kind[[1]])) 4 else 1)
-    covered <- vapply(fit, \(n) coverage_percent(n, kind[[2]], kind[[3]], repeats), 1)
-    tibble::tibble(
-      population = name, runs = length(values), spread_percent = 100 * stats::sd(values),
-      kind = kind[[1]], n = fit, coverage_percent = covered, draws = repeats
-    )
+    dplyr::bind_rows(lapply(fit, function(n) {
+      misses <- vapply(seq_len(repeats), \(draw) miss(kind[[2]](n), kind[[3]]), 1)
+      tibble::tibble(
+        population = name, runs = length(values), spread_percent = 100 * stats::sd(values),
+        kind = kind[[1]], n = n, coverage_percent = 100 * mean(misses == 0),
+        miss_percent = 100 * stats::quantile(misses, 0.95, names = FALSE, type = 1),
+        draws = repeats
+      )
+    }))
   }))
 }

@@ -27,3 +27,20 @@ test_that("runs that stall now and then are covered too seldom", {
   of_mean <- dplyr::filter(found, kind == "mean, t of logarithms", n == 10)
   expect_lt(of_mean$coverage_percent, 90)
 })
+
+test_that("a miss is the distance from the interval in shares of the value", {
+  expect_equal(miss(list(low = 1, high = 3), 2), 0)
+  expect_equal(miss(list(low = 3, high = 4), 2), 0.5)
+  expect_equal(miss(list(low = 1, high = 3), 4), 0.25)
+  expect_equal(miss(list(low = 2, high = 2), 2 + 1e-12), 0)
+  expect_equal(miss(list(low = NA_real_, high = NA_real_), 2), Inf)
+})
+
+test_that("intervals that miss by little are told from those that miss by much", {
+  found <- dplyr::filter(
+    coverage_of_intervals(runs_of_bbr(8, 10, stalled = 1)), kind == "mean, t of logarithms", n == 10
+  )
+  # A sample without a stalled run is 4 % above the mean: one run in ten has 57 % of the others.
+  expect_gt(found$miss_percent, 2)
+  expect_lt(found$miss_percent, 6)
+})
