@@ -136,6 +136,7 @@ def test_good_pull_request_has_a_row_with_all_criteria_and_repeats(pull_request,
     assert comment.startswith("**`mine`** by the criteria of RFC 9743:\n")
     data = table.read(record)
     assert data["seeds_of"] in comment
+    assert data["kernel"] == kernels.default().name
     assert "/entries/" not in record.read_text()
     page = table.page([data])
     for row in data["cases"]:

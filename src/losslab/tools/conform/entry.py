@@ -10,10 +10,13 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from losslab import cellspec
+from losslab.campaign.cellrun import SELF_TEST
+from losslab.campaign.instrument import kernel_of
 from losslab.campaign.results import write_json
 from losslab.errors import LosslabError
 from losslab.processes import QUOTED_LINES, attempt
@@ -84,6 +87,8 @@ def measured(name: str, commit: str, out: Path, limit_s: float) -> dict[str, Any
     _losslab([*suite, "--out", out / "judged", "--record", file], limit_s)
     record: dict[str, Any] = read_json(file)
     file.unlink()
+    # The default kernel of today, by its name.
+    record["kernel"] = kernel_of(replace(SELF_TEST, algorithm=name)).name
     for row in record["cases"]:  # folders of this machine
         row["seeds"] = [
             {key: value for key, value in result.items() if key != "folder"}

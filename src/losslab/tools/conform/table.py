@@ -87,8 +87,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
     parts = [f"<p>{text.format(count=count)}</p>" for text in INTRODUCTION]
     head = ("algorithm", "kernel", *NUMBERS.values(), "criteria", "fails")
     parts.append(webpage.table(head, (list(_row(record, labels)) for record in named)))
-    for record in named:
-        parts += _details(record, labels)
+    parts += ("\n".join(_details(record, labels)) for record in named)
     return webpage.page("Algorithms by the criteria of RFC 9743", parts)
 
 
@@ -135,9 +134,12 @@ def _row(record: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
 
 
 def _details(record: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield the section of an algorithm: where it is from, and each criterion."""
-    name = escape(record["algorithm"])
-    yield f'<h2 id="algorithm/{name}">{escape(_label(record, labels))}</h2>'
+    """Yield the section of an algorithm: where it is from, and each criterion.
+
+    A browser opens it when an address in it is followed.
+    """
+    name, label = escape(record["algorithm"]), escape(_label(record, labels))
+    yield f'<details id="algorithm/{name}"><summary><b>{label}</b></summary>'
     file = find(f"algorithms/{record['algorithm']}/algorithm.toml", ROOT)
     declared = read_toml(file) if file.is_file() else {}
     about = [f"<code>{name}</code>, losslab {escape(record['losslab'])}"]
@@ -149,6 +151,7 @@ def _details(record: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[s
         ("criterion", "section", "title", "verdict", "decided by", "command"),
         (_criterion(row, name) for row in record["cases"]),
     )
+    yield "</details>"
 
 
 def _criterion(row: Mapping[str, Any], name: str) -> Sequence[str]:

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from losslab import cli
+from losslab.instrument import kernels
 from losslab.reading import UsageError
 from losslab.repository import ROOT
 from losslab.tools.conform import table
@@ -23,6 +24,7 @@ def test_recorded_rows_are_of_a_commits_seeds_and_name_no_folder_of_a_machine(re
     assert records
     for record in records:
         assert re.fullmatch("[0-9a-f]{40}", record["seeds_of"])
+        assert record["kernel"] != kernels.DEFAULT
         assert all("folder" not in result for row in record["cases"] for result in row["seeds"])
 
 
@@ -30,7 +32,7 @@ def test_page_has_an_address_for_each_algorithm_and_each_criterion(records):
     page = table.page(records)
     for record in records:
         name = record["algorithm"]
-        assert f'<h2 id="algorithm/{name}">' in page
+        assert f'<details id="algorithm/{name}">' in page
         for row in record["cases"]:
             assert page.count(f'id="case/rfc9743/{row["case"]}/{name}"') == 1
     targets = re.findall(r'href="#([^"]+)"', page)
