@@ -34,7 +34,8 @@ INTRODUCTION = (
     "Each algorithm is measured by <code>losslab conform rfc9743 NAME</code>, in the suite's quick "
     "form: {count} criteria with limits that are losslab's, because RFC 9743 has almost no "
     "numbers. A number is that of the worst cell, with its 95 % confidence interval. The rows have "
-    "no order of merit, and losslab does not add criteria up.",
+    "no order of merit, and losslab does not add criteria up. An algorithm that needs ECN, such as "
+    "DCTCP, has no row: most criteria are of paths without it.",
     "The seeds are drawn from a commit that nobody knew before: that of the merge, for an "
     "algorithm that came by a pull request. A command repeats the first run of a criterion, and "
     "<code>losslab conform rfc9743 NAME --seeds-of COMMIT</code> repeats all numbers.",
