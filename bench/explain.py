@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import operator
 import random
 import sys
@@ -178,6 +179,8 @@ def score(which: Planted, file: Path, runs: Runs, budget_s: float) -> tuple[str,
         judged = "right" if which.kind == OTHER else "missed, and says so"
     elif any(map(equals, settings)):
         judged = {1: "right, alone", 2: "right, of two"}.get(len(subjects), "right, of more")
+    elif which.kind == PAIR and search.pairs_left_out:
+        judged = "missed, and says so"
     else:
         judged = {1: "WRONG, alone", 2: "WRONG, of two"}.get(len(subjects), "WRONG, of more")
     return judged, search
@@ -187,7 +190,11 @@ def _differ(search: Search, one: Setting, other: Setting) -> bool:
     """Return whether two settings differ by more than 5 % in a number that was searched with."""
     search.request([one, other], search.numbers, MIN_RUNS)
     for number in search.numbers:
-        first, second = ([*search.values(each, number).values()] for each in (one, other))
+        # With the shift of small counts that the search has, too.
+        first, second = (
+            [math.exp(number.log(value)) for value in search.values(each, number).values()]
+            for each in (one, other)
+        )
         ends = ratio_interval(first, second, paired=False).interval
         if ends is None or ends[0] > VISIBLE or ends[1] < 1 / VISIBLE:
             return sorted(first) != sorted(second)

@@ -15,15 +15,15 @@ from losslab.study import background, features, packetsizes
 from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import Cell
 
-# Times in seconds of one core of an AMD EPYC (family 25, model 17), by least squares on the
-# replicates of the quick campaign; for containers from `python -m bench.speed`. Cost per cell
-# besides its replicates: the start of a program and the set-up of its snapshot.
+# Times in seconds of one core of an Intel Xeon (family 6, model 207), by least squares on 2,246
+# replicates of iperf3 in the quick campaign; for containers from `python -m bench.speed`. Cost per
+# cell besides its replicates: the start of a program and the set-up of its snapshot.
 CELL_S = {VIRTUAL: 0.5, CONTAINERNET: 0.9}
 # Fixed cost of a replicate, by backend. Apps declare their additional cost.
-FIXED_S = {VIRTUAL: 0.21, CONTAINERNET: 0.42}
+FIXED_S = {VIRTUAL: 0.15, CONTAINERNET: 0.18}
 # Cost per second of a flow that keeps all hosts busy, which takes some 10 Mbit/s; and per gigabyte.
-AWAKE_PER_S, AWAKE_MBIT = 0.014, 10.0
-PER_GB_S = 1.85
+AWAKE_PER_S, AWAKE_MBIT = 0.0055, 10.0
+PER_GB_S = 1.75
 # Wall time of the start of the background flows' programs, per second of a flow, and per short
 # flow, measured with 1 to 1,001 flows at 100 Mbit/s.
 BACKGROUND_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001

@@ -79,7 +79,8 @@ def headline(search: Search) -> str:
     if said is Verdict.NOTHING:
         return "Nothing to explain: the reported condition agrees with all numbers."
     if said is Verdict.AMBIGUOUS:
-        return f"Cannot be told apart: {names}."
+        untried = "; pairs were not tried" if search.pairs_left_out else ""
+        return f"Cannot be told apart: {names}{untried}."
     if said is Verdict.EXPLAINED:
         return f"Explained by {names}: of {tried}, nothing else agrees."
     if said is Verdict.CONSISTENT:
