@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from losslab.backends.base import CONTAINERNET, VIRTUAL
+from losslab.emulation import droplist
 from losslab.emulation.app import apps
 from losslab.emulation.link.tracelink import MEAN_MBIT
 from losslab.study import background, features, packetsizes
@@ -29,6 +30,8 @@ PER_GB_S = 1.75
 BACKGROUND_START_S, PER_FLOW_S, PER_SHORT_FLOW_S = 0.5, 0.001, 0.001
 # Slowdown of two guests at once (measured on two cores: 1.03-1.06).
 SIDE_BY_SIDE = 1.05
+# Smallest number of listed losses that count as a loss rate.
+LISTED_MIN = 20
 # Algorithms whose window follows the loss, by the square-root law of Mathis et al. (1997).
 LOSS_BASED = {
     "reno", "cubic", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv",
@@ -43,7 +46,9 @@ def expected_mbit(condition: Condition) -> float:
     of_app_mbit = apps()[c.app].expected_mbit(c, rate_mbit)
     if of_app_mbit is not None:
         return of_app_mbit
-    loss = c.loss_percent / 100
+    listed = droplist.parse(c.drop_list).get("data", ())
+    # Few listed losses end before the run does.
+    loss = c.loss_percent / 100 + (len(listed) / listed[-1] if len(listed) >= LISTED_MIN else 0)
     if loss == 0 or c.algorithm not in LOSS_BASED:
         return rate_mbit * (1 - loss)
     # rtt_ms is not 0: a bare path has no loss.

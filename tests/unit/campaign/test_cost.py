@@ -20,6 +20,10 @@ def test_estimated_goodput_follows_rate_loss_and_algorithm():
     assert cost.expected_mbit(lossy) == pytest.approx(7.09, abs=0.01)
     assert cost.expected_mbit(dataclasses.replace(lossy, algorithm="bbr")) == pytest.approx(99)
     assert cost.expected_mbit(dataclasses.replace(BULK, app="web")) == 0
+    every_hundredth = ",".join(str(number) for number in range(100, 5001, 100))
+    listed = dataclasses.replace(BULK, drop_list=f"data {every_hundredth}")
+    assert cost.expected_mbit(listed) == pytest.approx(7.09, abs=0.01)
+    assert cost.expected_mbit(dataclasses.replace(BULK, drop_list="data 100")) == 100
 
 
 @pytest.mark.parametrize("app", condition.AXES["app"].choices)
