@@ -58,7 +58,7 @@ HEAD = """\
 
 This page shows how long losslab needs for a replicate, and for a second of a flow, on one machine.
 `python -m bench.speed --write` measured it and wrote this page. All numbers are medians of the
-number of runs that the first table has. A core-second is one second of CPU time, of a guest's
+number of runs that the first table has, or the table itself. A core-second is one second of CPU time, of a guest's
 kernel and processes together.
 """
 Rows = list[dict[str, Any]]
@@ -181,7 +181,7 @@ def shapers(runs: int) -> Rows:
         medians = {f"{shaper}_core_s": statistics.median(of) for shaper, of in core_s.items()}
         ratios = [one / other for one, other in zip(*core_s.values(), strict=True)]
         rows.append(
-            axes | {"duration_s": long.duration_s}
+            axes | {"duration_s": long.duration_s, "runs": runs}
             | {name: round(value, 3) for name, value in medians.items()}
             | {"ratio": round(statistics.median(ratios), 3),
                "smallest_ratio": round(min(ratios), 3), "largest_ratio": round(max(ratios), 3)}
