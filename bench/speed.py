@@ -58,8 +58,8 @@ HEAD = """\
 
 This page shows how long losslab needs for a replicate, and for a second of a flow, on one machine.
 `python -m bench.speed --write` measured it and wrote this page. All numbers are medians of the
-number of runs that the first table has, or the table itself. A core-second is one second of CPU time, of a guest's
-kernel and processes together.
+number of runs that the first table has, or the table itself. A core-second is one second of CPU
+time, of a guest's kernel and processes together.
 """
 Rows = list[dict[str, Any]]
 
