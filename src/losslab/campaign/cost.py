@@ -48,7 +48,8 @@ def expected_mbit(condition: Condition) -> float:
         return of_app_mbit
     listed = droplist.parse(c.drop_list).get("data", ())
     # Few listed losses end before the run does.
-    loss = c.loss_percent / 100 + (len(listed) / listed[-1] if len(listed) >= LISTED_MIN else 0)
+    of_list = len(listed) / listed[-1] if len(listed) >= LISTED_MIN else 0.0
+    loss = min(1.0, c.loss_percent / 100 + of_list)
     if loss == 0 or c.algorithm not in LOSS_BASED:
         return rate_mbit * (1 - loss)
     # rtt_ms is not 0: a bare path has no loss.

@@ -24,6 +24,9 @@ def test_estimated_goodput_follows_rate_loss_and_algorithm():
     listed = dataclasses.replace(BULK, drop_list=f"data {every_hundredth}")
     assert cost.expected_mbit(listed) == pytest.approx(7.09, abs=0.01)
     assert cost.expected_mbit(dataclasses.replace(BULK, drop_list="data 100")) == 100
+    everything = f"data {','.join(map(str, range(1, 31)))}"
+    none_left = dataclasses.replace(BULK, algorithm="bbr", loss_percent=50, drop_list=everything)
+    assert cost.expected_mbit(none_left) == 0
 
 
 @pytest.mark.parametrize("app", condition.AXES["app"].choices)

@@ -87,7 +87,7 @@ def measured(name: str, commit: str, out: Path, limit_s: float) -> dict[str, Any
     _losslab([*suite, "--out", out / "judged", "--record", file], limit_s)
     record: dict[str, Any] = read_json(file)
     file.unlink()
-    # The default kernel of today, by its name.
+    # By its name, because the default kernel may change.
     record["kernel"] = kernel_of(replace(SELF_TEST, algorithm=name)).name
     for row in record["cases"]:  # folders of this machine
         row["seeds"] = [
