@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from losslab.study.intervals import LEVEL, Interval, metric_interval
+from losslab.study.intervals import LEVEL, Interval, metric_interval, t_quantile
 from losslab.tools.explain.case import Number
 
 
@@ -16,6 +16,8 @@ class Agreement:
 
     number: Number
     values: tuple[float, ...]
+    # Standard deviation of a run's logarithm, for a published mean without scatter.
+    scatter: float
 
     @property
     def mean(self) -> float:
@@ -31,8 +33,8 @@ class Agreement:
         """Return the confidence interval of the difference; `count` intervals share the 5 % error.
 
         Both means have their intervals of `intervals.metric_interval`, which this combines (MOVER:
-        Zou and Donner, Statistics in Medicine 27, 2008). A published mean without scatter has that
-        of the measured runs. None for fewer than `intervals.MIN_RUNS` runs.
+        Zou and Donner, Statistics in Medicine 27, 2008). None for fewer than `intervals.MIN_RUNS`
+        runs.
         """
         level = 1 - (1 - LEVEL) / count
         own, number = metric_interval(self.values, self.number.metric, level), self.number
@@ -42,8 +44,8 @@ class Agreement:
         below, above = mean - number.log(own[0]), number.log(own[1]) - mean
         theirs = number.interval(level)
         if theirs is None:
-            widening = math.sqrt(len(self.values) / number.runs)
-            their_below, their_above = widening * below, widening * above
+            half = t_quantile(level, len(self.values) - 1) * self.scatter / math.sqrt(number.runs)
+            their_below = their_above = half
         else:
             their_below = published - number.log(theirs[0])
             their_above = number.log(theirs[1]) - published

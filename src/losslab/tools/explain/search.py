@@ -147,19 +147,21 @@ class Search:
                 values[seed] = factor * value
         return values
 
-    def scatter(self, setting: Setting, number: Number) -> float:
-        """Return the standard deviation of a run's logarithm; 0 for fewer than two runs."""
-        logs = [number.log(value) for value in self.values(setting, number).values()]
-        return statistics.stdev(logs) if len(logs) > 1 else 0.0
+    def scatters(self, settings: Iterable[Setting], number: Number) -> list[float]:
+        """Return the sorted standard deviations of a run's logarithm; 0 if none has two runs."""
+        samples = [
+            [*self.values(each, number).values(), *self.values(each, number, fresh=True).values()]
+            for each in settings
+        ]
+        logs = [[*map(number.log, values)] for values in samples if len(values) > 1]
+        return sorted(map(statistics.stdev, logs)) or [0.0]
 
     def judged(
         self, settings: Iterable[Setting], numbers: Sequence[Number], fresh: bool = False
     ) -> dict[Setting, Trial]:
         """Judge settings by some numbers, without those that have no valid run."""
-        noise = {
-            number: sorted(self.scatter(each, number) for each in self._measured(number))
-            for number in numbers
-        }
+        singles = (REPORTED, *self.case.settings)
+        noise = {number: self.scatters(singles, number) for number in numbers}
         trials = {}
         for setting in settings:
             try:
@@ -167,11 +169,6 @@ class Search:
             except LosslabError as error:
                 self.not_tried[setting.label] = error.message
         return trials
-
-    def _measured(self, number: Number) -> list[Setting]:
-        """Return the single settings with several runs of a number."""
-        singles = (REPORTED, *self.case.settings)
-        return [each for each in singles if len(self.values(each, number)) > 1] or [REPORTED]
 
     def _trial(
         self, setting: Setting, noise: Mapping[Number, Sequence[float]], fresh: bool
@@ -182,11 +179,11 @@ class Search:
             values = self.values(setting, number, fresh)
             if not values:
                 raise LosslabError(self._violation(setting, number))
-            agreed = Agreement(number, tuple(values.values()))
-            agreements.append(agreed)
             # With the same seeds, few runs of all settings may happen to scatter little.
-            usual, large = (scatters[int(share * len(scatters))] for share in (USUAL, LARGE))
-            large = max(large, *(self.scatter(each, number) for each in (setting, *setting.parts)))
+            usual, large = (scatters[int(share * (len(scatters) - 1))] for share in (USUAL, LARGE))
+            large = max(large, *self.scatters((setting, *setting.parts), number))
+            agreed = Agreement(number, tuple(values.values()), large)
+            agreements.append(agreed)
             theirs = large if number.cv is None else number.cv
             error = math.hypot(
                 tolerance, large / math.sqrt(len(values)), theirs / math.sqrt(number.runs), 1e-3
@@ -200,8 +197,7 @@ class Search:
                 moves |= abs(fmean(effects)) > limit
         fits = not any(each.contradicts(tolerance, len(agreements)) for each in agreements)
         enough = min(len(each.values) for each in agreements) >= MIN_RUNS
-        # The scatter of held-out numbers is not known from the search.
-        near = fresh or math.hypot(*deviations) <= FAR
+        near = math.hypot(*deviations) <= FAR
         return Trial(setting, agreements, deviations, fits and enough and near, moves)
 
     def _violation(self, setting: Setting, number: Number) -> str:
@@ -224,7 +220,11 @@ class Search:
         trials = self.judged(singles, self.numbers)
         near = [setting for setting, trial in trials.items() if not trial.far]
         self.request(near, self.numbers, MIN_RUNS)
-        self.trials |= trials | self.judged(near, self.numbers)
+        # Only now the usual scatter is known, by which the reported condition may fit after all.
+        self.trials |= trials | self.judged([REPORTED, *near], self.numbers)
+        self.confirm([REPORTED])
+        if REPORTED in self.agreed:
+            return
         self.confirm(singles)
         self._look_at_pairs()
 

@@ -22,6 +22,8 @@ from losslab.tools.explain.verdict import Verdict
 
 BASE = {"algorithm": "cubic", "rate_mbit": 100, "rtt_ms": 20, "duration_s": 5}
 CONDITIONS = ({"loss_percent": 1}, {"loss_percent": 0.25}, {"loss_percent": 1, "rtt_ms": 40})
+# Standard deviation of a run's logarithm.
+SCATTER = 0.03
 ONLY = ["offloads on", "no SACK", "RTT x1.1", "buffer x2", "writes of 8 KiB", "MiB are MB",
         "1 of 4 ACKs"]  # fmt: skip
 
@@ -308,38 +310,69 @@ def test_published_rate_in_another_unit_is_found_without_a_run(tmp_path):
 
 def test_number_is_contradicted_if_the_whole_interval_is_beyond_the_tolerance():
     number = Number("x", condition(BASE), "goodput_mbit", 10.0, runs=5)
-    near = Agreement(number, (10.1, 9.9, 10.3, 10.0, 9.8))
+    near = Agreement(number, (10.1, 9.9, 10.3, 10.0, 9.8), SCATTER)
     assert math.exp(near.difference) == pytest.approx(1.002)
     low, high = near.interval()
     assert low < near.difference < high
     assert not near.contradicts(0.0, 1)
-    far = Agreement(number, (20.1, 19.9, 20.3, 20.0, 19.8))
+    far = Agreement(number, (20.1, 19.9, 20.3, 20.0, 19.8), SCATTER)
     assert far.contradicts(math.log1p(0.05), 1)
     assert not far.contradicts(math.log(2.2), 1)
     # More intervals share the error, so each is wider.
-    edge = Agreement(number, (11.6, 10.9, 12.1, 11.3, 11.8))
+    edge = Agreement(number, (11.6, 10.9, 12.1, 11.3, 11.8), SCATTER)
     assert edge.contradicts(math.log1p(0.05), 1)
     assert not edge.contradicts(math.log1p(0.05), 1000)
-    assert Agreement(number, (20.0,) * 4).interval() is None
+    assert Agreement(number, (20.0,) * 4, SCATTER).interval() is None
     zero = Number("x", condition(BASE), "retransmits", 0.0, runs=5)
-    assert Agreement(zero, (0.0,) * 5).difference == 0
+    assert Agreement(zero, (0.0,) * 5, SCATTER).difference == 0
 
 
 def test_published_scatter_widens_the_interval():
     values = (10.1, 9.9, 10.3, 10.0, 9.8)
     tight, loose = (
-        Agreement(values=values, number=Number("x", condition(BASE), "goodput_mbit", 12, 5, cv))
+        Agreement(Number("x", condition(BASE), "goodput_mbit", 12, 5, cv), values, SCATTER)
         for cv in (0.01, 0.3)
     )
     assert tight.contradicts(0.0, 1)
     assert not loose.contradicts(0.0, 1)
 
 
+def test_equal_runs_do_not_contradict_a_published_mean_within_the_scatter_of_other_settings():
+    # A path without loss often gives the same in every run; the published runs may differ.
+    number = Number("x", condition(BASE), "goodput_mbit", 10.0, runs=5)
+    values = (11.2,) * 5
+    assert Agreement(number, values, 0.0).contradicts(math.log1p(0.05), 1)
+    assert not Agreement(number, values, 0.06).contradicts(math.log1p(0.05), 1)
+    # The scatter that the report gives is used instead.
+    told = replace(number, cv=0.001)
+    assert Agreement(told, values, 0.06).contradicts(math.log1p(0.05), 1)
+
+
+class PartlyNoisy(World):
+    """A measurer: without loss and as reported, all runs are the same."""
+
+    def result(self, condition, seed):
+        noisy = condition.offloads == "on" or condition.sysctl != "none"
+        noise = random.Random(seed).gauss(0, 0.1) if noisy else 0.0
+        return Result({k: v * math.exp(noise) for k, v in means(condition).items()})
+
+
+def test_reported_condition_fits_once_other_settings_show_the_usual_scatter(tmp_path):
+    case = case_of(tmp_path, only=["offloads on", "no SACK", "buffer x2"])
+    numbers = tuple(
+        each if each.held_out else replace(each, mean=1.07 * each.mean) for each in case.numbers
+    )
+    search = searched(replace(case, numbers=numbers), PartlyNoisy())
+    assert verdict.verdict(search) is Verdict.NOTHING
+    assert search.agreed[0] is REPORTED
+    assert not search.pairs
+
+
 def test_everything_that_was_tried_counts_in_what_is_excluded(tmp_path):
     search = searched(case_of(tmp_path, hidden("no SACK")))
     edge = Agreement(search.case.numbers[0], tuple(
         search.case.numbers[0].mean * factor for factor in (1.16, 1.09, 1.21, 1.13, 1.18)
-    ))  # fmt: skip
+    ), SCATTER)  # fmt: skip
     trial = replace(search.trials[REPORTED], agreements=[edge])
     assert edge.contradicts(search.case.tolerance, 1)
     assert not search.excluded(trial)
