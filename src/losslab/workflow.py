@@ -37,7 +37,7 @@ from losslab.instrument import built, image, kernels, packed
 from losslab.instrument.fetch import digest
 from losslab.repository import ROOT, find
 from losslab.study import claims, design, metrics, studyfiles
-from losslab.study.condition import AXES
+from losslab.study.condition import AXES, FIRST_FAMILY
 from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
 from losslab.study.studyfiles import declared_values, load_study
@@ -382,6 +382,14 @@ class Campaign:
         """List the recorded claims of this campaign, if it has any."""
         name = self._config.get("campaign", "")
         return [str(path)] if name and (path := record_of(name)).is_file() else []
+
+    def described(self) -> bool:
+        """Return whether the report's text describes this campaign, so all its sentences must hold.
+
+        Its verdicts are recorded, and its seeds are those that the text was written on.
+        """
+        family = self._config.get("seed_family", FIRST_FAMILY)
+        return bool(self.verdicts()) and family == FIRST_FAMILY
 
     def command(self) -> str:
         """Return the command that measures this campaign and makes its report in a clone."""

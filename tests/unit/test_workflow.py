@@ -84,6 +84,15 @@ def test_tables_are_collected_again_for_another_plan_or_another_axis(campaign, j
     assert Campaign(longer, []).planned_study(job) != before
 
 
+@pytest.mark.parametrize(
+    ("campaign", "family", "described"),
+    [("quick", 1, True), ("quick-fresh", 2, False), ("mine", 1, False)],
+)
+def test_text_describes_recorded_campaigns_with_the_first_seeds(campaign, family, described):
+    config = CONFIG | {"campaign": campaign, "seed_family": family}
+    assert Campaign(config, []).described() is described
+
+
 def test_campaign_with_suites_judges_each_algorithm_on_its_kernel(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     suites = {"bbr-draft": {"algorithms": ["bbr", "bbr3"], "seeds": 2}}

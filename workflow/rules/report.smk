@@ -80,7 +80,7 @@ rule render_report:
         campaign=config.get("campaign", ""),
         command=campaign.command(),
         declared=campaign.declared,
-        recorded="--recorded" if campaign.verdicts() else "",
+        recorded="--recorded" if campaign.described() else "",
     message:
         "Render the report"
     shell:
