@@ -26,6 +26,8 @@ TOLERANCE_PERCENT = 5.0
 RATE_EXCESS = 1.2
 # Counts near zero have no meaningful ratio: this is added to both sides.
 COUNT_UNIT, COUNT_SHIFT = "packets", 5.0
+# End of the names of windows and queues, which are no counts of events.
+LEVELS = "_packets"
 HINT = "docs/how-to/explain.md explains every key"
 
 
@@ -59,6 +61,18 @@ class Number:
             variance / self.runs + variance**2 / (2 * (self.runs - 1))
         )
         return self.mean * math.exp(-half), self.mean * math.exp(half)
+
+    @property
+    def count_scatter(self) -> float:
+        """Return the standard deviation of a count's logarithm as in a Poisson process, or 0.
+
+        Without random loss, all our runs may have the same losses. Those of another testbed, whose
+        timing differs a little, would not.
+        """
+        unit = metrics.declared()[self.metric].unit
+        if unit != COUNT_UNIT or self.metric.endswith(LEVELS):
+            return 0.0
+        return math.sqrt(max(self.mean, 1.0)) / (self.mean + COUNT_SHIFT)
 
     def log(self, value: float) -> float:
         """Return the logarithm of a value, for ratios; counts may be 0."""

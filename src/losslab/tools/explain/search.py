@@ -181,7 +181,8 @@ class Search:
                 raise LosslabError(self._violation(setting, number))
             # With the same seeds, few runs of all settings may happen to scatter little.
             usual, large = (scatters[int(share * (len(scatters) - 1))] for share in (USUAL, LARGE))
-            large = max(large, *self.scatters((setting, *setting.parts), number))
+            own = self.scatters((setting, *setting.parts), number)
+            large = max(large, number.count_scatter, *own)
             agreed = Agreement(number, tuple(values.values()), large)
             agreements.append(agreed)
             theirs = large if number.cv is None else number.cv

@@ -348,6 +348,32 @@ def test_equal_runs_do_not_contradict_a_published_mean_within_the_scatter_of_oth
     assert Agreement(told, values, 0.06).contradicts(math.log1p(0.05), 1)
 
 
+@pytest.mark.parametrize(
+    ("metric", "mean", "scatter"),
+    [("retransmits", 100, 10 / 105), ("retransmits", 0, 1 / 5), ("bottleneck_drops", 4, 2 / 9),
+     ("cwnd_median_packets", 100, 0), ("goodput_mbit", 100, 0)],
+)  # fmt: skip
+def test_count_scatters_at_least_as_in_a_poisson_process(metric, mean, scatter):
+    assert Number("x", condition(BASE), metric, mean).count_scatter == pytest.approx(scatter)
+
+
+def test_equal_runs_with_few_losses_do_not_exclude_one_loss_more(tmp_path):
+    class Equal(World):
+        """Every run of a setting is the same."""
+
+        def result(self, condition, seed):
+            return Result(means(condition))
+
+    case = case_of(tmp_path, only=["offloads on", "buffer x2"])
+    published = {"retransmits": 1.1, "goodput_mbit": 1.0}
+    numbers = tuple(replace(n, mean=n.mean * published[n.metric]) for n in case.numbers)
+    search = searched(replace(case, numbers=numbers), Equal())
+    assert verdict.verdict(search) is Verdict.NOTHING
+    many = tuple(replace(n, runs=10**4) for n in numbers)
+    search = searched(replace(case, numbers=many), Equal())
+    assert verdict.verdict(search) is Verdict.NONE
+
+
 class PartlyNoisy(World):
     """A measurer: without loss and as reported, all runs are the same."""
 
