@@ -6,18 +6,18 @@ import math
 from dataclasses import dataclass
 from statistics import fmean
 
-from losslab.study.intervals import LEVEL, Interval, metric_interval, t_quantile
+from losslab.study.intervals import LEVEL, MIN_RUNS, Interval, t_quantile
 from losslab.tools.explain.case import Number
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The measured values of a number."""
+    """The measured values of a number, and how much runs scatter."""
 
     number: Number
     values: tuple[float, ...]
-    # Standard deviation of a run's logarithm, for a published mean without scatter.
-    scatter: float
+    scatter: float  # standard deviation of a run / mean
+    freedom: float  # degrees of freedom of the scatter
 
     @property
     def mean(self) -> float:
@@ -29,28 +29,32 @@ class Agreement:
         """Return the logarithm of measured mean / published mean."""
         return self.number.log(self.mean) - self.number.log(self.number.mean)
 
+    @property
+    def variances(self) -> tuple[float, float]:
+        """Return the variances of the logarithms of both means, by the delta method.
+
+        A published mean without scatter has that of the measured runs.
+        """
+        theirs = self.scatter if self.number.scatter is None else self.number.scatter
+        return self.scatter**2 / len(self.values), theirs**2 / self.number.runs
+
     def interval(self, count: int = 1) -> Interval | None:
         """Return the confidence interval of the difference; `count` intervals share the 5 % error.
 
-        Both means have their intervals of `intervals.metric_interval`, which this combines (MOVER:
-        Zou and Donner, Statistics in Medicine 27, 2008). None for fewer than `intervals.MIN_RUNS`
-        runs.
+        None for fewer than `intervals.MIN_RUNS` runs.
         """
-        level = 1 - (1 - LEVEL) / count
-        own, number = metric_interval(self.values, self.number.metric, level), self.number
-        if own is None:
+        if len(self.values) < MIN_RUNS:
             return None
-        mean, published = number.log(self.mean), number.log(number.mean)
-        below, above = mean - number.log(own[0]), number.log(own[1]) - mean
-        theirs = number.interval(level)
-        if theirs is None:
-            half = t_quantile(level, len(self.values) - 1) * self.scatter / math.sqrt(number.runs)
-            their_below = their_above = half
-        else:
-            their_below = published - number.log(theirs[0])
-            their_above = number.log(theirs[1]) - published
-        return (self.difference - math.hypot(below, their_above),
-                self.difference + math.hypot(above, their_below))  # fmt: skip
+        level = 1 - (1 - LEVEL) / count
+        half = t_quantile(level, self._freedom()) * math.sqrt(sum(self.variances))
+        return self.difference - half, self.difference + half
+
+    def _freedom(self) -> float:
+        """Return the degrees of freedom (Welch and Satterthwaite; Biometrika 34, 1947)."""
+        own, theirs = self.variances
+        if self.number.scatter is None or own + theirs == 0:
+            return self.freedom
+        return (own + theirs) ** 2 / (own**2 / self.freedom + theirs**2 / (self.number.runs - 1))
 
     def contradicts(self, tolerance: float, count: int) -> bool:
         """Return whether the whole interval is beyond the tolerance."""

@@ -17,7 +17,6 @@ from losslab.reading import UsageError, number, shown
 from losslab.study import metrics, units
 from losslab.study.axes import short
 from losslab.study.condition import NO_TRACE, Condition
-from losslab.study.intervals import Interval, t_quantile
 from losslab.study.schemas import load_checked
 from losslab.tools.explain.candidates import RATE_UNIT, REPORTED, Setting, built_in
 
@@ -48,23 +47,14 @@ class Number:
         """Return the metric and the condition's name."""
         return f"{self.metric}, {self.name}"
 
-    def interval(self, level: float) -> Interval | None:
-        """Return the confidence interval of the mean; None if the report gives no scatter.
-
-        As `intervals.mean_interval` (Cox), with the variance of the logarithms from the coefficient
-        of variation.
-        """
-        if self.cv is None:
-            return None
-        variance = math.log1p(self.cv**2)
-        half = t_quantile(level, self.runs - 1) * math.sqrt(
-            variance / self.runs + variance**2 / (2 * (self.runs - 1))
-        )
-        return self.mean * math.exp(-half), self.mean * math.exp(half)
+    @property
+    def scatter(self) -> float | None:
+        """Return the published standard deviation of a run over the mean, as `scatter_of`."""
+        return None if self.cv is None else self.cv * self.mean / (self.mean + self.shift)
 
     @property
     def count_scatter(self) -> float:
-        """Return the standard deviation of a count's logarithm as in a Poisson process, or 0.
+        """Return the scatter of a count in a Poisson process, or 0.
 
         Without random loss, all our runs may have the same losses. Those of another testbed, whose
         timing differs a little, would not.
@@ -72,12 +62,21 @@ class Number:
         unit = metrics.declared()[self.metric].unit
         if unit != COUNT_UNIT or self.metric.endswith(LEVELS):
             return 0.0
-        return math.sqrt(max(self.mean, 1.0)) / (self.mean + COUNT_SHIFT)
+        return math.sqrt(max(self.mean, 1.0)) / (self.mean + self.shift)
+
+    @property
+    def shift(self) -> float:
+        """Return what is added to both sides of a ratio: counts may be 0."""
+        return COUNT_SHIFT if metrics.declared()[self.metric].unit == COUNT_UNIT else 0.0
 
     def log(self, value: float) -> float:
-        """Return the logarithm of a value, for ratios; counts may be 0."""
-        shift = COUNT_SHIFT if metrics.declared()[self.metric].unit == COUNT_UNIT else 0.0
-        return math.log(max(value, 0.0) + shift or math.ulp(0.0))
+        """Return the logarithm of a value, for ratios."""
+        return math.log(max(value, 0.0) + self.shift or math.ulp(0.0))
+
+    def scatter_of(self, values: Sequence[float]) -> float:
+        """Return the standard deviation of measured runs over their mean, both as in ratios."""
+        mean = statistics.fmean(values) + self.shift
+        return statistics.stdev(values) / mean if mean > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -31,6 +30,8 @@ SCREEN_RUNS, PAIR_RUNS, FRESH_RUNS = 2, 1, 8
 FRESH_SEED = 1000
 # Standard errors by which a setting is far off, in all numbers together.
 FAR = 4.0
+# Added to each standard error, so that equal runs have one.
+LEAST_ERROR = 1e-3
 # Smallest effect of a setting that needs a second one, twice the usual tolerance, and the noise in
 # standard errors.
 SMALL, NOISE = math.log(1.1), 2.5
@@ -53,6 +54,18 @@ class Result:
 
 
 Measure = Callable[[Sequence[Run]], Mapping[Run, Result]]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much the runs of settings scatter in a number."""
+
+    scatters: Sequence[float]  # of each setting, sorted: standard deviation of a run / mean
+    freedom: int  # of all together
+
+    def of(self, share: float) -> float:
+        """Return the scatter below which a share of the settings is."""
+        return self.scatters[int(share * (len(self.scatters) - 1))]
 
 
 @dataclass(frozen=True)
@@ -147,21 +160,24 @@ class Search:
                 values[seed] = factor * value
         return values
 
-    def scatters(self, settings: Iterable[Setting], number: Number) -> list[float]:
-        """Return the sorted standard deviations of a run's logarithm; 0 if none has two runs."""
+    def noise(self, settings: Iterable[Setting], number: Number) -> Noise:
+        """Return how much the runs of settings scatter."""
         samples = [
             [*self.values(each, number).values(), *self.values(each, number, fresh=True).values()]
             for each in settings
         ]
-        logs = [[*map(number.log, values)] for values in samples if len(values) > 1]
-        return sorted(map(statistics.stdev, logs)) or [0.0]
+        several = [values for values in samples if len(values) > 1]
+        return Noise(
+            sorted(map(number.scatter_of, several)) or [0.0],
+            max(1, sum(len(values) - 1 for values in several)),
+        )
 
     def judged(
         self, settings: Iterable[Setting], numbers: Sequence[Number], fresh: bool = False
     ) -> dict[Setting, Trial]:
         """Judge settings by some numbers, without those that have no valid run."""
         singles = (REPORTED, *self.case.settings)
-        noise = {number: self.scatters(singles, number) for number in numbers}
+        noise = {number: self.noise(singles, number) for number in numbers}
         trials = {}
         for setting in settings:
             try:
@@ -170,32 +186,25 @@ class Search:
                 self.not_tried[setting.label] = error.message
         return trials
 
-    def _trial(
-        self, setting: Setting, noise: Mapping[Number, Sequence[float]], fresh: bool
-    ) -> Trial:
+    def _trial(self, setting: Setting, noise: Mapping[Number, Noise], fresh: bool) -> Trial:
         agreements, deviations, moves = list[Agreement](), list[float](), False
         tolerance = self.case.tolerance
-        for number, scatters in noise.items():
+        for number, common in noise.items():
             values = self.values(setting, number, fresh)
             if not values:
                 raise LosslabError(self._violation(setting, number))
             # With the same seeds, few runs of all settings may happen to scatter little.
-            usual, large = (scatters[int(share * (len(scatters) - 1))] for share in (USUAL, LARGE))
-            own = self.scatters((setting, *setting.parts), number)
-            large = max(large, number.count_scatter, *own)
-            agreed = Agreement(number, tuple(values.values()), large)
+            own = self.noise((setting, *setting.parts), number).scatters
+            large = max(common.of(LARGE), number.count_scatter, *own)
+            agreed = Agreement(number, tuple(values.values()), large, common.freedom)
             agreements.append(agreed)
-            theirs = large if number.cv is None else number.cv
-            error = math.hypot(
-                tolerance, large / math.sqrt(len(values)), theirs / math.sqrt(number.runs), 1e-3
-            )
+            error = math.sqrt(tolerance**2 + sum(agreed.variances) + LEAST_ERROR**2)
             deviations.append(abs(agreed.difference) / error)
             reported = self.values(REPORTED, number)
-            effects = [number.log(values[seed]) - number.log(reported[seed])
-                       for seed in values.keys() & reported.keys()]  # fmt: skip
-            if effects:
-                limit = max(SMALL, NOISE * usual * math.sqrt(2 / len(effects)))
-                moves |= abs(fmean(effects)) > limit
+            if both := values.keys() & reported.keys():
+                ours, theirs = (fmean(each[seed] for seed in both) for each in (values, reported))
+                limit = max(SMALL, NOISE * common.of(USUAL) * math.sqrt(2 / len(both)))
+                moves |= abs(number.log(ours) - number.log(theirs)) > limit
         fits = not any(each.contradicts(tolerance, len(agreements)) for each in agreements)
         enough = min(len(each.values) for each in agreements) >= MIN_RUNS
         near = math.hypot(*deviations) <= FAR
