@@ -100,9 +100,7 @@ def test_command_that_cannot_start_says_what_to_give(words, said, tmp_path, caps
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "file", tracked("studies/*/explain-*.yaml"), ids=lambda f: f.stem
-)
+@pytest.mark.parametrize("file", tracked("studies/*/explain-*.yaml"), ids=lambda f: f.stem)
 def test_committed_report_is_accepted_and_names_its_shaper(file):
     report = read(file)
     assert report.settings
