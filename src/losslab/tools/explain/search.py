@@ -194,9 +194,10 @@ class Search:
             if not values:
                 raise LosslabError(self._violation(setting, number))
             # With the same seeds, few runs of all settings may happen to scatter little.
-            own = self.noise((setting, *setting.parts), number).scatters
-            large = max(common.of(LARGE), number.count_scatter, *own)
-            agreed = Agreement(number, tuple(values.values()), large, common.freedom)
+            own = self.noise({setting, *setting.parts}, number)
+            larger = own if own.of(1.0) > common.of(LARGE) else common
+            scatter = max(common.of(LARGE), number.count_scatter, own.of(1.0))
+            agreed = Agreement(number, tuple(values.values()), scatter, larger.freedom)
             agreements.append(agreed)
             error = math.sqrt(tolerance**2 + sum(agreed.variances) + LEAST_ERROR**2)
             deviations.append(abs(agreed.difference) / error)
