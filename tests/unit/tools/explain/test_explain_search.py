@@ -197,6 +197,9 @@ def test_setting_that_scatters_more_than_others_is_not_far_off_by_their_scatter(
     search = searched(replace(case, numbers=numbers), results)
     assert search.trials[REPORTED].far
     assert not search.trials[noisy].far
+    # Its scatter is known from its own runs only.
+    freedom = {each: search.trials[each].agreements[0].freedom for each in (REPORTED, noisy)}
+    assert freedom[noisy] < 15 < freedom[REPORTED]
     pair = noisy + hidden("offloads on")
     search.request([pair], search.numbers, 1)
     assert not search.judged([pair], search.numbers)[pair].far
