@@ -24,7 +24,7 @@ def text(result: Result) -> str:
     head, rows = _head(result), [*_rows(result)]
     lines.append(tabulate(rows, head, tablefmt="plain", disable_numparse=True))
     for each in result["finalists"]:
-        said = f"{each['setting']} {_said(each)} with fresh seeds and the held-out numbers"
+        said = f"{each['setting']}, with fresh seeds and the held-out numbers: {_said(each)}"
         table = tabulate(_measured(each), MEASURED, tablefmt="plain", disable_numparse=True)
         lines += ["", said, *([table] if each["agrees"] else [])]
     lines += ["", *(f"not tried: {label}: {why}" for label, why in result["not_tried"].items())]
@@ -102,7 +102,10 @@ def _rows(result: Result) -> Iterator[list[str]]:
 
 
 def _said(finalist: Result) -> str:
-    return "agrees" if finalist["agrees"] else "does not agree"
+    if not finalist["agrees"]:
+        return "does not agree"
+    odds = finalist["times_less_probable"]
+    return "agrees" + (f", but {odds:.2g} times less probable than the best" if odds > 1 else "")
 
 
 def _measured(finalist: Result) -> list[list[str]]:

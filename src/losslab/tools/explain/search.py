@@ -38,6 +38,8 @@ SMALL, NOISE = math.log(1.1), 2.5
 # Shares of the settings that scatter less than is usual, and than is assumed for what is far off.
 # Of two values of a normal distribution, 0.67 have a smaller standard deviation than the true one.
 USUAL, LARGE = 0.67, 0.9
+# A finalist that is more times less probable than another is not named.
+ODDS_MAX = 20.0
 # The nearest pairs that have more runs, and the nearest settings and pairs with fresh seeds.
 PAIRS_NEAR, FINALISTS_MAX = 8, 6
 
@@ -118,8 +120,26 @@ class Search:
 
     @property
     def agreed(self) -> list[Setting]:
-        """Return the finalists that fit with fresh seeds and at the held-out numbers."""
-        return [setting for setting, trial in self.confirmed.items() if trial.fits]
+        """Return the finalists that fit with fresh seeds and at the held-out numbers.
+
+        Of these, those that are not much less probable than another.
+        """
+        return [setting for setting, odds in self.odds().items() if odds <= ODDS_MAX]
+
+    def odds(self) -> dict[Setting, float]:
+        """Return how many times less probable each finalist that fits is than the most probable.
+
+        Errors are taken as normal. A priori, one setting is as probable as two, so each of the
+        n (n - 1) / 2 pairs is (n - 1) / 2 times less probable than each of n settings.
+        """
+        count = sum(not setting.pair for setting in self.trials) - 1  # without `REPORTED`
+        powers = {
+            setting: trial.distance**2 / 2 + math.log(max(1, (count - 1) / 2)) * bool(setting.pair)
+            for setting, trial in self.confirmed.items() if trial.fits
+        }  # fmt: skip
+        return {
+            setting: math.exp(power - min(powers.values())) for setting, power in powers.items()
+        }
 
     @property
     def pairs(self) -> list[Setting]:

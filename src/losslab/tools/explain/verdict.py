@@ -84,7 +84,7 @@ def headline(search: Search) -> str:
     if said is Verdict.EXPLAINED:
         return f"Explained by {names}: of {tried}, nothing else agrees."
     if said is Verdict.CONSISTENT:
-        return f"Consistent with {names}, which is no proof: see below."
+        return f"Consistent with {names}, which is no proof."
     refuted = [setting.label for setting in search.confirmed]
     but = (f"; {' | '.join(refuted)} fit at first, but not with fresh seeds or held-out numbers"
            if refuted else "")  # fmt: skip
@@ -204,7 +204,8 @@ def result(search: Search) -> dict[str, Any]:
             for trial in sorted(nearest_first(search), key=lambda trial: trial.setting != REPORTED)
         ],
         "finalists": [
-            {"setting": setting.label, "agrees": trial.fits, "numbers": _ratios(trial),
+            {"setting": setting.label, "agrees": trial.fits,
+             "times_less_probable": search.odds().get(setting), "numbers": _ratios(trial),
              "changes": {axis: short(change) for part in setting.parts
                          for axis, change in part.changes.items()},
              "commands": _commands(search, setting)}

@@ -175,6 +175,12 @@ def test_single_setting_that_fits_does_not_hide_the_pair_that_is_the_truth(tmp_p
         "offloads on", "1 of 4 ACKs", "no SACK + RTT x0.4375",
     }  # fmt: skip
     assert verdict.verdict(search) is Verdict.AMBIGUOUS
+    # At the same distance, a pair is (8 - 1) / 2 times less probable than each of 8 settings.
+    for setting, trial in search.confirmed.items():
+        search.confirmed[setting] = replace(trial, deviations=(1.0,))
+    assert {s.label: odds for s, odds in search.odds().items()} == {
+        "offloads on": 1, "1 of 4 ACKs": 1, "no SACK + RTT x0.4375": pytest.approx(3.5),
+    }  # fmt: skip
     # With a setting that agrees alone, a second one is no simpler.
     assert not [t for t in search.pairs if "offloads on" in t.label]
     assert any("without offloads on | 1 of 4 ACKs: what agrees alone" in line
@@ -281,6 +287,25 @@ def test_rivals_that_are_not_excluded_are_named_and_forbid_an_explanation(tmp_pa
     assert "Not excluded, nearest first: offloads on." in [*verdict.notes(search)]
     search.trials[rival.setting] = rival
     assert verdict.verdict(search) is Verdict.EXPLAINED
+
+
+def test_much_less_probable_finalist_is_not_named_but_forbids_an_explanation(tmp_path):
+    case = case_of(tmp_path, hidden("offloads on"), metrics=("goodput_mbit",))
+    search = searched(case)
+    likely, unlikely = search.agreed
+    search.confirmed[likely] = replace(search.confirmed[likely], deviations=(1.0,))
+    # The ratio of two normal densities.
+    for deviation, named in ((2.0, [likely, unlikely]), (3.0, [likely])):
+        search.confirmed[unlikely] = replace(search.confirmed[unlikely], deviations=(deviation,))
+        assert search.odds()[likely] == 1
+        assert search.odds()[unlikely] == pytest.approx(math.exp((deviation**2 - 1) / 2))
+        assert search.agreed == named
+    assert verdict.verdict(search) is Verdict.CONSISTENT
+    assert "Not excluded, nearest first: 1 of 4 ACKs" in "".join(verdict.notes(search))
+    assert (
+        "1 of 4 ACKs, with fresh seeds and the held-out numbers: agrees, but 55 times"
+        in page.text(verdict.result(search))
+    )
 
 
 def test_runs_that_only_a_buffer_limits_count_and_others_do_not(tmp_path):
