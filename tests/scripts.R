@@ -102,7 +102,7 @@ knit_report <- function(job) {
   chapters <- c(file.path("studies", studies, "chapter.qmd"), "report/_agreement.qmd")
   file.copy(
     c(
-      "config/algorithms.tsv", "report/speed.csv",
+      "config/algorithms.tsv", "report/explained.csv", "report/speed.csv",
       file.path(results, c("summary", "tables", "claims.csv"))
     ),
     folder,

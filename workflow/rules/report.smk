@@ -28,6 +28,8 @@ rule render_report:
             find("config/algorithms.tsv", ROOT),
             # Recorded time per replicate, on the machine that measured it.
             workflow.source_path("../../report/speed.csv"),
+            # Answers of `python -m bench.explained`.
+            workflow.source_path("../../report/explained.csv"),
         ],
         renderer=report_code(),
         figures=[

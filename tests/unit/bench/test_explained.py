@@ -58,3 +58,12 @@ def test_one_report_can_be_explained_again(asked, monkeypatch):
     run(monkeypatch)
     run(monkeypatch, "--again", "--only", "explain-one")
     assert asked[2:] == ["explain-one"]
+
+
+def test_recorded_answers_are_to_the_reports_as_they_are():
+    answers = {name: row["digest"] for name, row in explained.recorded().items()}
+    reports = {
+        report.relative_to(explained.ROOT).as_posix(): explained.digest(report)
+        for report in explained.reports()
+    }
+    assert answers == reports, "run `python -m bench.explained --out FOLDER`"
