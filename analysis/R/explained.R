@@ -1,5 +1,4 @@
-# Answers of `losslab explain` to the studies' reports, from the file that `python -m bench.explained`
-# writes.
+# Answers of `losslab explain` to the studies' reports, which `python -m bench.explained` records.
 
 # Return the row of a report, by its path in the repository.
 explained_row <- function(report, path = "explained.csv") {
@@ -23,7 +22,7 @@ explained_text <- function(report, ...) {
   row <- explained_row(report, ...)
   tried <- paste(row$settings, "settings")
   if (row$pairs > 0) {
-    tried <- paste(tried, "and", row$pairs, "pairs")
+    tried <- paste(tried, "and", row$pairs, if (row$pairs == 1) "pair" else "pairs")
   }
   paste0(
     "`losslab explain ", report, "` tries ", tried, ", and answers: \u201c",

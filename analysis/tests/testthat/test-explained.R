@@ -6,7 +6,7 @@ write_explained <- function(..., columns = "report,digest,settings,pairs,runs,ve
 
 answers <- write_explained(
   "studies/a/explain-a.yaml,12,57,0,400,explained,\"Explained by RTT x1.1: of 57, nothing else.\"",
-  "studies/a/explain-b.yaml,34,22,12,500,consistent,\"Consistent with RTT +2 ms | x.\""
+  "studies/a/explain-b.yaml,34,22,1,500,consistent,\"Consistent with RTT +2 ms | x.\""
 )
 
 test_that("the answer comes with what was tried", {
@@ -16,7 +16,7 @@ test_that("the answer comes with what was tried", {
     fixed = TRUE
   )
   expect_match(
-    explained_text("studies/a/explain-b.yaml", answers), "tries 22 settings and 12 pairs,",
+    explained_text("studies/a/explain-b.yaml", answers), "tries 22 settings and 1 pair, and",
     fixed = TRUE
   )
   expect_identical(explained_verdict("studies/a/explain-b.yaml", answers), "consistent")
