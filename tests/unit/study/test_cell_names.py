@@ -23,6 +23,8 @@ from losslab.study.design import Cell
 from losslab.study.intervals import StoppingRule
 
 PLAIN = Condition(algorithm="cubic")
+# Values of some axes are slow to draw, on a busy machine even more so.
+SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
 PARSERS = {
     "flows": background.parse,
     "changes": schedule.parse,
@@ -130,7 +132,7 @@ def pairs(draw):
 def test_different_values_of_an_axis_have_different_names(name):
     """Row A1: RTTs of 20.000001 and 20.000002, `a_b` and `a-b`, shared a folder."""
 
-    @settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much])
+    @settings(max_examples=40, suppress_health_check=SLOW)
     @given(alike(name))
     def check(drawn):
         one, other = (Condition(**{"algorithm": "cubic", name: value}) for value in drawn)
@@ -139,7 +141,7 @@ def test_different_values_of_an_axis_have_different_names(name):
     check()
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=200, suppress_health_check=SLOW)
 @given(pairs())
 def test_different_conditions_have_different_safe_names(drawn):
     one, other = drawn
