@@ -15,6 +15,8 @@ Result = Mapping[str, Any]
 MEASURED = ("number", "measured", "measured / published", "95 % CI", "")
 # Ends of a drawing's scale: ratios from 1/4 to 4.
 SCALE = math.log(4)
+# From this ratio on, an end of an interval says nothing.
+WIDE = 100.0
 
 
 def text(result: Result) -> str:
@@ -112,7 +114,16 @@ def _measured(finalist: Result) -> list[list[str]]:
     """Return the cells of a finalist's numbers, as the head `MEASURED` says."""
     return [
         [f"{its['metric']}, {its['name']}", f"{its['mean']:.3g}", f"{its['ratio']:.2f}",
-         "{:.2f} to {:.2f}".format(*its["interval"]) if its["interval"] else "too few runs",
-         f"n = {its['n']}"]
+         _interval(its["interval"]), f"n = {its['n']}"]
         for its in finalist["numbers"]
     ]  # fmt: skip
+
+
+def _interval(ends: list[float] | None) -> str:
+    """Return an interval in words; two published runs, for instance, leave a ratio open."""
+    if ends is None:
+        return "too few runs"
+    low, high = ends
+    if high > WIDE:
+        return f"above {low:.2f}" if low > 1 / WIDE else "any ratio"
+    return f"{low:.2f} to {high:.2f}"

@@ -449,6 +449,23 @@ def test_page_needs_no_other_file_and_escapes_what_it_quotes(tmp_path, truth):
     assert len(finalists) == (truth != ("policer at 0.8 of the rate",))
 
 
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([0.9, 1.1], "0.90 to 1.10"),
+        ([0.5, 1e7], "above 0.50"),
+        ([1e-8, 1e7], "any ratio"),
+        (None, "too few runs"),
+    ],
+)
+def test_interval_that_too_few_published_runs_leave_open_is_said_in_words(tmp_path, ends, said):
+    result = verdict.result(searched(case_of(tmp_path, hidden("no SACK"))))
+    [finalist] = result["finalists"]
+    finalist["numbers"][0]["interval"] = ends
+    assert said in page.text(result)
+    assert said in page.html(result)
+
+
 def test_reported_condition_without_valid_runs_says_why(tmp_path):
     with pytest.raises(Exception, match=r"no valid run \(goodput_mbit, loss_percent 1\): broken"):
         searched(case_of(tmp_path), World(violations=lambda condition: ["broken"]))
