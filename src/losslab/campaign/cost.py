@@ -1,7 +1,8 @@
 """Cost estimates: a replicate's CPU time, which is its wall time on a core of its own.
 
 A rough estimate suffices: it predicts how long a score or a campaign takes.
-`python -m bench.duration` compares it with `cpu_s` of host.json.
+`python -m bench.duration --results results` compares it with `cpu_s` of host.json, and fits the
+constants again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from losslab.study.condition import NO_TRACE, Condition
 from losslab.study.design import Cell
 
 # Times in seconds of one core of an Intel Xeon (family 6, model 207), by least squares on 2,246
-# replicates of iperf3 in the quick campaign; for containers from `python -m bench.speed`. Cost per
-# cell besides its replicates: the start of a program and the set-up of its snapshot.
+# replicates of iperf3 in the quick campaign; for containers from `python -m bench.speed`. An
+# AMD EPYC (family 25, model 17) is slower: 0.20, 0.012 and 3.1 are its constants of a replicate.
+# Cost per cell besides its replicates: the start of a program and the set-up of its snapshot.
 CELL_S = {VIRTUAL: 0.5, CONTAINERNET: 0.9}
 # Fixed cost of a replicate, by backend. Apps declare their additional cost.
 FIXED_S = {VIRTUAL: 0.15, CONTAINERNET: 0.18}

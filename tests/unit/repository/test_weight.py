@@ -4,8 +4,8 @@ from tests.sources import tracked
 
 # Lower these when a change removes code, and raise them for a new feature only. They are rounded
 # up to the next hundred lines.
-LINES = {"src": 53_700, "tests": 38_400, "bench": 5_900, "kernel": 5_000}
-FILES = {"src": 255, "tests": 280, "bench": 28, "kernel": 38}
+LINES = {"src": 53_700, "tests": 38_500, "bench": 6_000, "kernel": 5_000}
+FILES = {"src": 255, "tests": 281, "bench": 28, "kernel": 38}
 
 PATTERNS = {
     "src": ["src/*.py"],
