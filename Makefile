@@ -1,4 +1,4 @@
-# losslab: two commands. `make report` measures and writes the report; `make test` tests everything.
+# losslab: two commands. `make report` measures and writes the report; `make test` runs all tests but the nightly ones.
 .DEFAULT_GOAL := help
 CORES ?= all
 CONFIG ?= config/campaigns/quick.yaml
@@ -71,7 +71,7 @@ docs: tools ## Build the documentation's site, site/index.html
 check: tools ## Run linters, types, a dry run and unit tests: two minutes, no kernel
 	@scripts/check.sh
 
-test: setup ## Run every test
+test: setup ## Run every test but the nightly ones
 	@scripts/test.sh
 
 relock: ## Pin the newest packages of images and Python (makes a new instrument)

@@ -23,8 +23,6 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, median
 
-import yaml
-
 from bench import _lists as lists
 from losslab import commands
 from losslab.backends import base
@@ -91,7 +89,8 @@ def answer(campaign: str = "full") -> str:
         f"{ours['cubic', 10]} % (published: {theirs['cubic', 10]} %). It costs BBR {middle} % in "
         f"the median run and from {least} to {most} % over the runs (published, a mean: "
         f"{theirs['bbr', 10]} %). Each number is of {counts.pop()} runs of "
-        f"{path['duration_s'] - path['warmup_s']:g} s in the full campaign; the base RTT is "
+        f"{path['duration_s']:g} s, without their first {path['warmup_s']:g} s, in the full "
+        f"campaign; the base RTT is "
         f"{path['rtt_ms']:g} ms, the kernel Linux {kernels.default().series.name}."
     )
     return _wrapped(text)
@@ -120,19 +119,25 @@ def replaced(readme: str, mark: str, text: str) -> str:
 def scoreboard(campaign: str = "full") -> str:
     """Return the scoreboard of a recorded campaign, by source, with the orders and signs.
 
-    It has no sum: one source has most of the numbers.
+    It has no sum: one source has most of the numbers. A study's orders are in its first row.
     """
     lines = [
         "| source | numbers | within 5 % | within 25 % | within a factor of 2 "
         "| orders and signs right | wrong |",
         "|---|---|---|---|---|---|---|",
     ]
-    rows, orders = _numbers(campaign), _orders(campaign)
-    for study, row in rows.items():
-        found = orders[study]
-        right = f"{found['reproduced']} of {found.total()}"
-        cells = [f"`{study}`", str(row["counted"]), *(str(row[each]) for each in GRADES), right]
-        lines.append(f"| {' | '.join(cells)} | {found['not reproduced']} |")
+    orders = _orders(campaign)
+    for row in read_rows(RECORDS / campaign / "scoreboard.csv"):
+        if row["counted"] == "0":
+            continue
+        study, source = row["study"], row["source"].removeprefix(row["study"])
+        name = f"`{study}`" + (f": {source.removeprefix(', ')}" if source else "")
+        verdicts = orders.pop(study, Counter[str]())
+        judged = verdicts.total() - verdicts["not measured"]
+        right = f"{verdicts['reproduced']} of {judged}" if judged else ""
+        wrong = str(verdicts["not reproduced"]) if judged else ""
+        cells = [name, *(row[each] for each in ("counted", *GRADES)), right, wrong]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -152,10 +157,13 @@ def full(campaign: str = "full") -> str:
     differ = sum(quick[name] != judged[name] for name in both)
     rest = cells - len(rows)
     missing = f"; the other {rest:,} are not measured on the exact link yet" if rest else ""
+    decided = orders["reproduced"] + orders["not reproduced"] + orders["not measured"]
+    unmeasured = f", and {orders['not measured']} not measured" * (orders["not measured"] > 0)
     return _wrapped(
         f"The full campaign has {cells:,} cells. `recorded/full` has {len(rows):,} of them with "
         f"{runs:,} runs{missing}. Of {orders.total()} orders and signs, "
-        f"{orders['reproduced']} are right and {orders['not reproduced']} wrong. The "
+        f"{orders['reproduced']} are right, {orders['not reproduced']} wrong, "
+        f"{orders.total() - decided} inconclusive or not comparable{unmeasured}. The "
         f"quick campaign has fewer and shorter runs. Both campaigns judge {len(both)} claims; on "
         f"{differ} of them they disagree."
     )
@@ -240,31 +248,13 @@ def _minutes(config: Path) -> dict[str, float]:
     return found
 
 
-def _numbers(campaign: str) -> dict[str, Counter[str]]:
-    """Return the recorded scoreboard of each study's own source."""
-    rows = read_rows(RECORDS / campaign / "scoreboard.csv")
-    return {
-        row["study"]: Counter({each: int(row[each]) for each in ("counted", *GRADES)})
-        for row in sorted(rows, key=lambda row: row["study"])
-        if row["source"] == row["study"]
-    }
-
-
 def _orders(campaign: str) -> dict[str, Counter[str]]:
-    """Count the recorded verdicts on orders and signs of each study with published numbers."""
-    recorded = read_recorded(campaign)
-    return {
-        study: Counter(
-            recorded[study, claim["id"]].verdict
-            for claim in yaml.safe_load((ROOT / "studies" / study / "claims.yaml").read_text())[
-                "claims"
-            ]
-            if claim["evidence"] == "order"
-            and (study, claim["id"]) in recorded
-            and recorded[study, claim["id"]].verdict != "not measured"
-        )
-        for study in _numbers(campaign)
-    }
+    """Count the recorded verdicts on published orders and signs, by study."""
+    orders: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in read_rows(RECORDS / campaign / "claims.csv"):
+        if row["evidence"] == "order":
+            orders[row["study"]][row["verdict"]] += 1
+    return orders
 
 
 def written(text: str) -> str:

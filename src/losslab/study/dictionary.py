@@ -331,6 +331,8 @@ def _option_help(axis: Axis) -> str:
     parts = [axis.help.replace("`", ""), *([f"in {axis.unit}"] if axis.unit else [])]
     parts += [axis.range] if axis.span else []
     default = "" if axis.default is None else f" (default {short(axis.default)})"
+    if axis.of_campaign:
+        default = " (default: as long as the path needs)"
     return (", ".join(parts) + default).replace("%", "%%")
 
 
