@@ -102,8 +102,8 @@ count_verdicts_text <- function(claims) {
     paste0(
       "of ", nrow(rows), " ", name, ", ", count_text(rows),
       if (caused > 0) paste0(
-        " (runs show the cause of ", caused, if (caused == 1) " that does" else " that do",
-        " not agree)"
+        " (runs show why ", caused, if (caused == 1) " is" else " are",
+        " not decided or differ", if (caused == 1) "s", ")"
       )
     )
   }, "")

@@ -66,6 +66,14 @@ gap_behind_most <- function(column) {
   look_up(dplyr::slice_max(of_buffer, buffer_packets, n = 1), column)
 }
 
+# Median RTT of CUBIC in the log of the cloud study's source, in ms.
+logged_cubic_rtt_ms <- function() {
+  number_if_there(
+    table_if_there("tables/cloud/flow.csv", words = "step"), "srtt_median_ms",
+    step == step_levels[["log"]], algorithm == "cubic", loss_percent == 0
+  )
+}
+
 # CUBIC's goodputs of a column of the table of pauses over those of the replication, where that
 # leaves at least a fifth of the link unused. NA if the campaign has only a few.
 pause_factors <- function(column, few = 6) {
@@ -110,11 +118,12 @@ finding <- function(picture, sentence, who) {
 
 # State how many sources the campaign repeats, as the end of a sentence.
 purpose_text <- function(claims) {
-  count <- length(unique(claims$study[claims$evidence == "not fitted"]))
+  judged <- claims$evidence == "not fitted" & claims$verdict != "not measured"
+  count <- length(unique(claims$study[judged]))
   if (count == 0) {
     return("")
   }
-  paste(", and whether others get the numbers that", count_of_sources(count), "published")
+  paste0(", and whether the numbers that ", count_of_sources(count), " published can be reproduced")
 }
 
 # State what the report does with a sentence that does not hold.

@@ -303,11 +303,26 @@ scoreboard_text <- function(sources) {
       paste0(" (", max(own$counted), " of *", own$source[which.max(own$counted)], "*)")
     },
     " to which nothing was fitted, ", percent("within_5"), " come out within 5 %, ",
-    percent("within_25"), " within 25 %, and ", percent("within_2"), " within a factor of two."
+    percent("within_25"), " within 25 %, and ", percent("within_2"), " within a factor of two.",
+    without_largest(own)
   )
 }
 
-# Count the orders and signs that come out right: "Of 47 orders and signs, 35 are right, ...".
+# Say the same without the source that has more than half of the numbers; "" if none has.
+without_largest <- function(own) {
+  largest <- which.max(own$counted)
+  rest <- own[-largest, ]
+  if (sum(rest$counted) == 0 || own$counted[largest] < sum(rest$counted)) {
+    return("")
+  }
+  percent <- \(column) fixed(100 * sum(rest[[column]]) / sum(rest$counted), 0)
+  paste0(
+    " Without *", own$source[largest], "*, it is ", percent("within_5"), ", ", percent("within_25"),
+    " and ", percent("within_2"), " % of ", sum(rest$counted), "."
+  )
+}
+
+# Count the orders and signs: "Of 47 published orders and signs, 35 are reproduced, ...".
 orders_text <- function(claims) {
   orders <- claims$verdict[claims$evidence == "order" & claims$verdict != "not measured"]
   if (length(orders) == 0) {
@@ -315,11 +330,12 @@ orders_text <- function(claims) {
   }
   open <- sum(orders == "inconclusive")
   others <- sum(orders == "not comparable")
+  number <- \(count) paste(count, if (count == 1) "is" else "are")
   paste0(
-    "Of ", length(orders), " published orders and signs, ", sum(orders == "reproduced"),
-    " come out right and ", sum(orders == "not reproduced"), " wrong",
+    "Of ", length(orders), " published orders and signs, ", number(sum(orders == "reproduced")),
+    " reproduced and ", number(sum(orders == "not reproduced")), " not",
     if (open > 0) paste0("; for ", open, ", the runs do not decide"),
-    if (others > 0) paste0("; ", others, if (others == 1) " is" else " are", " not comparable"),
+    if (others > 0) paste0("; ", number(others), " not comparable"),
     "."
   )
 }

@@ -131,7 +131,7 @@ test_that("verdicts are counted in text and tables", {
     count_verdicts_text(claims),
     paste0(
       "of 2 numbers to which nothing was fitted, 1 is reproduced and 1 is not reproduced (runs ",
-      "show the cause of 1 that does not agree); of 1 order or sign, 1 is reproduced"
+      "show why 1 is not decided or differs); of 1 order or sign, 1 is reproduced"
     )
   )
   found <- count_verdicts(claims)

@@ -1,10 +1,12 @@
 test_that("the first page counts the campaign's sources", {
   claims <- tibble::tibble(
-    study = c("a", "a", "b", "c"), evidence = c("not fitted", "order", "own", "not fitted")
+    study = c("a", "a", "b", "c"), evidence = c("not fitted", "order", "own", "not fitted"),
+    verdict = "near"
   )
   expect_match(purpose_text(claims), "numbers that two sources published")
   expect_match(purpose_text(claims[1:3, ]), "numbers that one source published")
   expect_equal(purpose_text(claims[3, ]), "")
+  expect_equal(purpose_text(dplyr::mutate(claims, verdict = "not measured")), "")
   own <- dplyr::mutate(claims[3, ], verdict = "reproduced")
   expect_equal(published_conclusion(own, no_sources), "")
 })

@@ -60,6 +60,7 @@ test_that("every measured number has a ratio and a grade, and others are omitted
   expect_match(
     scoreboard_text(two), "^Of 4 published numbers of two sources [(]3 of [*]other[*][)] to"
   )
+  expect_match(scoreboard_text(two), "Without [*]other[*], it is 0, 100 and 100 % of 1[.]$")
   expect_equal(nrow(scoreboard(numbers, loss_data(7, 50))), 0)
   numbers$blocks <- "elsewhere"
   expect_error(scoreboard(numbers, loss_data(7, 50)), "loss_numbers must name blocks .* elsewhere")
@@ -171,7 +172,7 @@ test_that("orders and signs are counted as right or wrong", {
   )
   expect_match(
     orders_text(claims[1:3, ]),
-    "^Of 3 published .* signs, 1 come out right and 1 wrong; for 1, the runs do not decide[.]$"
+    "^Of 3 published .* signs, 1 is reproduced and 1 is not; for 1, the runs do not decide[.]$"
   )
   expect_match(orders_text(claims), "do not decide; 1 is not comparable[.]$")
   expect_equal(orders_text(claims[4, ]), "")
