@@ -131,21 +131,22 @@ def _of_goodput(e: Evidence) -> Iterator[str]:
 def excess_bytes(rates: Sequence[LinkStep], queue: Sequence[QueueSample]) -> float:
     """Return by how many bytes any window between two samples exceeded a link's rate, at most.
 
-    `rates` has the link's list; its 0 is that of the samples' clock.
+    `rates` has the link's list; its 0 is that of the samples' clock. Whole nanoseconds and integers
+    are exact: a full window with one packet has no byte more.
     """
-    lowest, worst, possible_bits = math.inf, 0.0, 0.0
-    now_s, number = queue[0].t_s if queue else 0.0, 0
+    lowest, worst, possible, number = None, 0, 0, 0  # bits x 1e9
+    now_ns = round(queue[0].t_s * 1e9) if queue else 0
     for sample in queue:
-        while number + 1 < len(rates) and rates[number + 1].at_ns / 1e9 <= sample.t_s:
-            step_s = rates[number + 1].at_ns / 1e9
-            possible_bits += rates[number].rate * max(0.0, step_s - now_s)
-            now_s, number = max(now_s, step_s), number + 1
-        possible_bits += rates[number].rate * (sample.t_s - now_s)
-        now_s = sample.t_s
-        ahead = sample.sent_bytes - possible_bits / 8
-        lowest = min(lowest, ahead)
+        sample_ns = round(sample.t_s * 1e9)
+        while number + 1 < len(rates) and (step_ns := rates[number + 1].at_ns) <= sample_ns:
+            possible += rates[number].rate * max(0, step_ns - now_ns)
+            now_ns, number = max(now_ns, step_ns), number + 1
+        possible += rates[number].rate * (sample_ns - now_ns)
+        now_ns = sample_ns
+        ahead = 8 * 10**9 * sample.sent_bytes - possible
+        lowest = ahead if lowest is None else min(lowest, ahead)
         worst = max(worst, ahead - lowest)
-    return worst
+    return worst / 8e9
 
 
 def _of_bottleneck(e: Evidence) -> Iterator[str]:

@@ -149,6 +149,10 @@ def test_no_window_carries_more_than_the_rates_of_its_list_and_one_packet():
     assert ahead((0.5, 0), (2.5, 750_000)) == 0
     # What was not sent before a window cannot be made up for in it.
     assert ahead((0.5, 0), (2.0, 0), (2.5, 250_000), (2.6, 303_000)) == 3000
+    # 1514 bytes take 605,600 ns at 20 Mbit/s; in floats, the sums of such times are a little off.
+    rates = [LinkStep(0, 20_000_000)]
+    full = [(number * 605_600 / 1e9, (number + 1) * 1514) for number in range(1, 1000)]
+    assert ahead((0.0, 0), *full) == 1514
     its = plan()
     queue = [QueueSample(1, 0, 0, 0, 0), QueueSample(2, 0, 0, 0, 251_515)]
     words = "one packet of 1514 bytes, found 1515 bytes more"
