@@ -536,7 +536,10 @@ def origin_table(cells: Iterable[Origin]) -> list[Row]:
         instruments = [parts_of(row["instrument"]) for row in cell.content["replicates"]]
         parts = dict.fromkeys(chain(*instruments, *map(host_parts, cell.hosts)))
         if cell.recorded is not None:
-            parts["not measured here", f"numbers recorded in {cell.recorded}"] = None
+            parts[
+                "not measured here",
+                f"numbers recorded in {cell.recorded}, by the same measuring code",
+            ] = None
         counts.update(parts.keys())
     hosts = [host for cell in cells for host in cell.hosts]
     measured = sum(bool(cell.hosts) for cell in cells)

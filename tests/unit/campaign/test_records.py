@@ -107,7 +107,10 @@ def test_provenance_of_recorded_cells_is_theirs_and_says_that_they_are_recorded(
     tables.write_csv(overview, list(rows[0]), rows)
     there = list(records.origins([overview], tmp_path, record))
     assert records.digests(here) == records.digests(there)
-    note = {"part": "not measured here", "what": f"numbers recorded in {record}"}
+    note = {
+        "part": "not measured here",
+        "what": f"numbers recorded in {record}, by the same measuring code",
+    }
     assert records.origin_table(there) == [note | {"cells": len(rows)}, *records.origin_table(here)]
     # A cell that is not measured has no machine and no day.
     absent = records.Origin(here[0].content | {"replicates": []}, [])
