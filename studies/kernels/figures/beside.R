@@ -1,5 +1,5 @@
 # Two flows of different algorithms on one bottleneck, by its buffer: the goodput of each.
-height_cm <- 8
+height_cm <- 7
 shown <- function(cells) filter(cells, block == "beside", algorithm != competitor)
 
 draw <- function(data) {
