@@ -115,14 +115,14 @@ def _of_losses(campaign: Campaign) -> list[str]:
         _lost(mbit, fmean(ours["bbr", 0])) for mbit in (median(slowest), max(slowest), min(slowest))
     )
     assert cell is not None
-    measured_s = cell.condition["duration_s"] - cell.condition["warmup_s"]
+    run_s, start_s = cell.condition["duration_s"], cell.condition["warmup_s"]
     return [
         f"1 % packet loss costs CUBIC {cost['cubic', 1]} % of its goodput and BBR "
         f"{cost['bbr', 1]} % (published: {theirs['cubic', 1]} % and {theirs['bbr', 1]} %)",
         f"10 % loss costs CUBIC {cost['cubic', 10]} % (published: {theirs['cubic', 10]} %)",
         f"It costs BBR {middle} % in the median run and from {least} to {most} % over the runs "
         f"(published, a mean: {theirs['bbr', 10]} %)",
-        f"Each number is of {len(slowest)} runs of {measured_s:g} s",
+        f"Each number is of {len(slowest)} runs of {run_s:g} s, without their first {start_s:g} s",
     ]
 
 
@@ -154,19 +154,25 @@ def _of_orders(
     sources: Mapping[tuple[str, str], Mapping[str, float]],
 ) -> list[str]:
     """Return the rows of the scoreboard and the sentence on orders and on both campaigns."""
-    lines, right, wrong, total = [], 0, 0, 0
-    for (study, source), counts in sorted(sources.items()):
-        if study != source:
-            continue
-        orders = [
-            each.verdict
-            for name, each in judged[study].items()
-            if claims_of(study)[name]["evidence"] == "order" and each.verdict != NOT_MEASURED
-        ]
-        own = orders.count("reproduced"), orders.count("not reproduced")
-        numbers = " | ".join(str(counts[name]) for name in ("counted", *GRADES))
-        lines.append(f"| `{study}` | {numbers} | {own[0]} of {len(orders)} | {own[1]} |")
-        right, wrong, total = right + own[0], wrong + own[1], total + len(orders)
+    orders = {
+        study: [each.verdict for name, each in of_study.items()
+                if claims_of(study)[name]["evidence"] == "order"]
+        for study, of_study in judged.items()
+    }  # fmt: skip
+    lines = []
+    for (study, source), counts in sources.items():
+        name = source.removeprefix(study).removeprefix(", ")
+        cells = [f"`{study}`" + (f": {name}" if name else "")]
+        cells += [str(counts[grade]) for grade in ("counted", *GRADES)]
+        measured = [verdict for verdict in orders[study] if verdict != NOT_MEASURED]
+        if counts["counted"] and measured and study == source:
+            cells += [f"{measured.count('reproduced')} of {len(measured)}",
+                      str(measured.count("not reproduced"))]  # fmt: skip
+        if counts["counted"]:
+            lines.append(f"| {' | '.join(cells)} |")
+    every = [verdict for of_study in orders.values() for verdict in of_study]
+    right, wrong, unmeasured = map(every.count, ("reproduced", "not reproduced", NOT_MEASURED))
+    rest = f", and {unmeasured} not measured" if unmeasured else ""
     quick = {
         (row["study"], row["claim"]): row["verdict"]
         for row in rows(ROOT / "recorded/quick/claims.csv")
@@ -180,6 +186,7 @@ def _of_orders(
     differ = sum(ours != other for ours, other in both)
     return [
         *lines,
-        f"Of {total} orders and signs, {right} are right and {wrong} wrong",
+        f"Of {len(every)} orders and signs, {right} are right, {wrong} wrong, "
+        f"{len(every) - right - wrong - unmeasured} inconclusive or not comparable{rest}.",
         f"Both campaigns judge {len(both)} claims; on {differ} of them they disagree",
     ]
