@@ -167,8 +167,12 @@ recorded_text <- function(origin, n_cells) {
 
 # Collect the facts in the box on the first page, named by their labels.
 campaign_facts <- function(name, overview, origin, command, renderer) {
-  part_text <- function(part) {
+  # More than two rows are only counted if there is a word for them.
+  part_text <- function(part, word = NULL) {
     rows <- origin[origin$part == part, ]
+    if (!is.null(word) && nrow(rows) > 2) {
+      return(paste(nrow(rows), word, "(@tbl-origin)"))
+    }
     counted <- if (nrow(rows) > 1) paste0(" (", rows$cells, " cells)") else ""
     paste0(escape_markdown(rows$what), counted, collapse = "; ")
   }
@@ -182,11 +186,12 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
     Measured = joined(c(part_text("measured on"), part_text("machine"), part_text("time"))),
     Recorded = recorded_text(origin, sum(overview$measured)),
-    Code = part_text("losslab"),
+    Code = part_text("losslab", "states of the code"),
     Kernel = joined(c(
-      part_text("kernel"), if (part_text("BBR") != "") paste0("BBR: ", part_text("BBR"))
+      part_text("kernel"),
+      if (part_text("BBR") != "") paste0("BBR: ", part_text("BBR", "versions of tcp_bbr.c"))
     )),
-    Image = sub("^(.)", "packages \\1", part_text("image's packages")),
+    Image = sub("^(.)", "packages \\1", part_text("image's packages", "sets")),
     Rendered = paste("with", renderer), `To repeat` = paste0("`", command, "`")
   )
   facts[facts != ""]

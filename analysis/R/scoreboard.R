@@ -445,4 +445,4 @@ draw_scoreboard <- function(rows, sources) {
 }
 
 # Height for a line for each source, in cm.
-scoreboard_height_cm <- function(sources) 1.9 + 0.68 * max(1, nrow(sources))
+scoreboard_height_cm <- function(sources) 1.9 + 0.57 * max(1, nrow(sources))

@@ -109,14 +109,11 @@ cells_again <- function(study, names) {
   count <- unique(range(as.integer(cells$n_valid)))
   first <- match(cells$cell, runs$cell)
   addresses <- paste(study, cells$cell, runs$replicate[first], sep = "/")
-  c(
-    paste0(
-      "[", nrow(cells), if (nrow(cells) == 1) " cell" else " cells", "](explorer.html#study=",
-      study, "), n = ", paste(count, collapse = " to ")
-    ),
-    paste0(
-      "repeat: `losslab rerun results/cells/", addresses[1], "`",
-      "[ \u00b7 [open in the explorer](explorer.html#a=", addresses[1], ")]{.web}"
-    )
+  # The command is longer than a line of the PDF.
+  paste0(
+    "[", nrow(cells), if (nrow(cells) == 1) " cell" else " cells", "](explorer.html#study=",
+    study, "), n = ", paste(count, collapse = " to "),
+    "[ \u00b7 repeat: `losslab rerun results/cells/", addresses[1], "` \u00b7 ",
+    "[open in the explorer](explorer.html#a=", addresses[1], ")]{.web}"
   )
 }

@@ -26,7 +26,7 @@ test_that("the line below a figure links its files, script, cells and a rerun", 
     "[CSV](../figures/x/lines.csv)", "[PDF](../figures/x/lines.pdf)",
     "code: [x/figures/lines.R](scripts/x/figures/lines.R)",
     "[2 cells](explorer.html#study=x), n = 3 to 5", "repeat: `losslab rerun results/cells/x/a/1`",
-    "[ \u00b7 [open in the explorer](explorer.html#a=x/a/1)]{.web}", "]{.trace}"
+    " \u00b7 [open in the explorer](explorer.html#a=x/a/1)]{.web}", "]{.trace}"
   )) {
     expect_true(grepl(words, line, fixed = TRUE), label = words)
   }
@@ -39,9 +39,9 @@ test_that("the line below a table links its chunk's data and the matching cells"
   expect_identical(line, paste0(
     "\n\n[data: [rows.csv](../tables/x/rows.csv), [cells.csv](../summary/x/cells.csv), ",
     "[LaTeX](tables/tbl-rows.tex) \u00b7 code: [x/tables.R](scripts/x/tables.R) \u00b7 ",
-    "[1 cell](explorer.html#study=x), n = 5 \u00b7 repeat: ",
-    "`losslab rerun results/cells/x/b/0`",
-    "[ \u00b7 [open in the explorer](explorer.html#a=x/b/0)]{.web}]{.trace}\n"
+    "[1 cell](explorer.html#study=x), n = 5[ \u00b7 repeat: ",
+    "`losslab rerun results/cells/x/b/0` \u00b7 ",
+    "[open in the explorer](explorer.html#a=x/b/0)]{.web}]{.trace}\n"
   ))
 })
 

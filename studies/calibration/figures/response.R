@@ -1,5 +1,5 @@
 # Goodput under random loss, measured and from formulas.
-height_cm <- 8
+height_cm <- 6.5
 shown <- function(cells) filter(cells, block %in% c("response", "response-cubic"))
 
 draw <- function(data) {

@@ -1,5 +1,5 @@
 # Cause of the published gap: goodput without added loss by the bottleneck's buffer.
-height_cm <- 7.5
+height_cm <- 6.2
 blocks <- c("published", "routers", "routers-shallow", "setup")
 shown <- function(cells) filter(cells, block %in% blocks, loss_percent == 0)
 

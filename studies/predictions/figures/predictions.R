@@ -1,5 +1,5 @@
 # Ours and the published goodput of each condition of the three data sets.
-height_cm <- 7
+height_cm <- 6
 
 draw <- function(data) {
   published <- data$published |>
