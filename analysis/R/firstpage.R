@@ -74,17 +74,20 @@ logged_cubic_rtt_ms <- function() {
   )
 }
 
-# CUBIC's goodputs of a column of the table of pauses over those of the replication, where that
-# leaves at least a fifth of the link unused. NA if the campaign has only a few.
-pause_factors <- function(column, few = 6) {
+# Rate in Mbit/s of the logs from which the pauses of the map's study follow (bench.fit_pauses).
+pauses_fitted_mbit <- 1000
+
+# CUBIC's goodputs with pauses over those of the replication, where that leaves at least a fifth of
+# the link unused, at the rate of the fit or at the others. NA if the campaign has only a few.
+pause_factors <- function(fitted, few = 6) {
   rows <- table_if_there("tables/map/pauses.csv")
   if (is.null(rows)) {
     return(NA_real_)
   }
-  rows <- rows[rows$algorithm == "cubic", ]
+  rows <- rows[rows$algorithm == "cubic" & (rows$rate_mbit == pauses_fitted_mbit) == fitted, ]
   replication <- sqrt(rows$replication_least_mbit * rows$replication_most_mbit)
   unfilled <- which(replication < 0.8 * theoretical_goodput(rows$rate_mbit))
-  factors <- (rows[[column]] / replication)[unfilled]
+  factors <- (rows$mbit / replication)[unfilled]
   if (sum(!is.na(factors)) < few) NA_real_ else factors[!is.na(factors)]
 }
 
