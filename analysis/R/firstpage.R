@@ -140,8 +140,9 @@ sentences_text <- function(recorded) {
   )
 }
 
-# Largest number of pages before the appendix, in the PDF of a recorded campaign.
-body_pages <- 22
+# Largest number of pages before the appendix, in the PDF of a recorded campaign: the cases of drafts
+# take one page, and all other chapters 16.
+body_pages <- 17
 
 # End the report's body: its number of pages is limited if the campaign is recorded.
 end_of_body <- function(recorded) {

@@ -78,7 +78,7 @@ def compare_readme(
     text = " ".join((ROOT / "README.md").read_text().replace("**", "").split())
     runs = sum(cell.replicates for cell in campaign.cells.values())
     expected = [
-        f"has {len(campaign.cells):,} of them with {runs:,} runs",
+        f"has {len(campaign.cells):,} cells. `recorded/full` has all of them, with {runs:,} runs",
         *_of_losses(campaign), *_of_a_page(campaign), *_of_orders(judged, sources),
     ]  # fmt: skip
     for words in expected:
@@ -186,7 +186,7 @@ def _of_orders(
     differ = sum(ours != other for ours, other in both)
     return [
         *lines,
-        f"Of {len(every)} orders and signs, {right} are right, {wrong} wrong, "
+        f"Of {len(every)} orders and signs, {right} are right, {wrong} wrong, and "
         f"{len(every) - right - wrong - unmeasured} inconclusive or not comparable{rest}.",
         f"Both campaigns judge {len(both)} claims; on {differ} of them they disagree",
     ]
