@@ -124,8 +124,8 @@ published_conclusion <- function(claims, sources) {
     return("")
   }
   paste0(
-    "**Published numbers.** @sec-findings counts those that we find again. A number needs the RTT, ",
-    "the buffer, the sender's qdisc and the duration",
+    "**Published numbers.** @sec-findings counts those that we find again. A number needs the ",
+    "RTT, the buffer, the sender's qdisc and the duration",
     if (all(sources$study %in% repeated_sources)) ", and no source states all of them",
     ". State them with every comparison that you publish, and the scatter of several runs: ",
     sum(unfitted == "undecidable"), " of the ", length(unfitted), " numbers that claims judge are ",
@@ -139,7 +139,7 @@ algorithms_conclusion <- function(rows) {
     return("")
   }
   paste(
-    "**Algorithms.** BBR gains where random loss keeps CUBIC's window below the path's bandwidth-delay product;",
-    "the larger that product, the larger the gain."
+    "**Algorithms.** BBR gains where random loss keeps CUBIC's window below the path's",
+    "bandwidth-delay product; the larger that product, the larger the gain."
   )
 }

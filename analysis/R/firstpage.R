@@ -140,8 +140,8 @@ sentences_text <- function(recorded) {
   )
 }
 
-# Largest number of pages before the appendix, in the PDF of a recorded campaign: the cases of drafts
-# take one page, and all other chapters 16.
+# Largest number of pages before the appendix, in the PDF of a recorded campaign: the cases of
+# drafts take one page, and all other chapters 16.
 body_pages <- 17
 
 # End the report's body: its number of pages is limited if the campaign is recorded.
