@@ -155,12 +155,11 @@ def full(campaign: str = "full") -> str:
     )  # fmt: skip
     both = quick.keys() & judged.keys()
     differ = sum(quick[name] != judged[name] for name in both)
-    recorded = "all of them" if len(rows) == cells else f"{len(rows):,} of them"
     decided = orders["reproduced"] + orders["not reproduced"] + orders["not measured"]
     unmeasured = f", and {orders['not measured']} not measured" * (orders["not measured"] > 0)
     return _wrapped(
-        f"The full campaign has {cells:,} cells. `recorded/full` has {recorded}, with "
-        f"{runs:,} runs. Of {orders.total()} orders and signs, "
+        f"`recorded/full` has {len(rows):,} of the full campaign's {cells:,} cells, with {runs:,} "
+        f"runs. Of {orders.total()} orders and signs, "
         f"{orders['reproduced']} are right, {orders['not reproduced']} wrong, and "
         f"{orders.total() - decided} inconclusive or not comparable{unmeasured}. The "
         f"quick campaign has fewer and shorter runs. Both campaigns judge {len(both)} claims; on "

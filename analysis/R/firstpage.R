@@ -190,12 +190,12 @@ campaign_facts <- function(name, overview, origin, command, renderer) {
     Campaign = paste0(if (name == "") "custom" else paste0("*", name, "*"), ": ", runs),
     Measured = joined(c(part_text("measured on"), part_text("machine"), part_text("time"))),
     Recorded = recorded_text(origin, sum(overview$measured)),
-    Code = part_text("losslab", "states of the code"),
+    Code = part_text("losslab", "versions"),
     Kernel = joined(c(
       part_text("kernel"),
       if (part_text("BBR") != "") paste0("BBR: ", part_text("BBR", "versions of tcp_bbr.c"))
     )),
-    Image = sub("^(.)", "packages \\1", part_text("image's packages", "sets")),
+    `Image's packages` = part_text("image's packages", "sets"),
     Rendered = paste("with", renderer), `To repeat` = paste0("`", command, "`")
   )
   facts[facts != ""]

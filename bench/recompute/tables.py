@@ -78,7 +78,8 @@ def compare_readme(
     text = " ".join((ROOT / "README.md").read_text().replace("**", "").split())
     runs = sum(cell.replicates for cell in campaign.cells.values())
     expected = [
-        f"has {len(campaign.cells):,} cells. `recorded/full` has all of them, with {runs:,} runs",
+        f"has {len(campaign.cells):,} of the full campaign's",
+        f"cells, with {runs:,} runs",
         *_of_losses(campaign), *_of_a_page(campaign), *_of_orders(judged, sources),
     ]  # fmt: skip
     for words in expected:

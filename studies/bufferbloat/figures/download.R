@@ -1,6 +1,6 @@
 # Download time and RTT alone, beside a long-lived flow, and with two queues, as in the lab: every
 # run, the median, and the published value.
-height_cm <- 8
+height_cm <- 8.7
 shown <- function(cells) filter(cells, block %in% c("published-web", "published-two-queues"))
 
 draw <- function(data) {

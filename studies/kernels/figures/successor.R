@@ -1,5 +1,5 @@
 # Goodput over loss: CUBIC, BBR, its successor and the worked example.
-height_cm <- 6
+height_cm <- 7.5
 shown <- function(cells) filter(cells, block == "successor")
 
 draw <- function(data) {

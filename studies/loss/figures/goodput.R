@@ -1,6 +1,6 @@
 # The source's slides 13 and 22: mean and interquartile range here, and the source's means and
 # quartiles in the same panels; below, the ratio of the means.
-height_cm <- 8.5
+height_cm <- 9
 shown <- function(cells) filter(cells, block == "main", app == "iperf3")
 
 draw <- function(data) {

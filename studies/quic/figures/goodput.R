@@ -1,5 +1,5 @@
 # Goodput by loss, a panel per stack.
-height_cm <- 5.5
+height_cm <- 6.3
 shown <- function(cells) filter(cells, block == "loss")
 
 draw <- function(data) {
