@@ -51,7 +51,7 @@ draw_verdicts <- function(criteria, algorithms) {
 }
 
 # With all criteria of the suite, figure and caption fit on a page.
-verdicts_height_cm <- function(criteria) 2 + 0.37 * length(unique(criteria$criterion))
+verdicts_height_cm <- function(criteria) 2 + 0.355 * length(unique(criteria$criterion))
 
 # Shorten a limit such as "at most 4" for a narrow column.
 short_limit <- function(limit) {
