@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Environment variable with the path of the socket.
 VARIABLE = "LOSSLAB_WORKERS"
 REQUEST_BYTES, STATUS_BYTES = 2**20, 32
+WAIT_S = 0.5
 
 
 def main() -> int:
@@ -54,8 +55,12 @@ def _in_worker(path: str) -> int | None:
             return None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda received, _: os.kill(worker, received))
-        # A worker that was killed sends nothing.
-        return int(server.recv(STATUS_BYTES) or 128 + signal.SIGKILL)
+        # If a signal arrives just before a blocking call, Python handles it when that call returns.
+        server.settimeout(WAIT_S)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                # A worker that was killed sends nothing.
+                return int(server.recv(STATUS_BYTES) or 128 + signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -69,7 +69,9 @@ def main():
     interrupts.unwind_on_signals()
     try:
         print("waits", flush=True)
-        time.sleep(60)
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            time.sleep(0.1)  # Python handles a signal just before it only after it
     except KeyboardInterrupt:
         return 130
     finally:
