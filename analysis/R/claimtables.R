@@ -102,8 +102,7 @@ count_verdicts_text <- function(claims) {
     paste0(
       "of ", nrow(rows), " ", name, ", ", count_text(rows),
       if (caused > 0) paste0(
-        " (runs show why ", caused, if (caused == 1) " is" else " are",
-        " not decided or differ", if (caused == 1) "s", ")"
+        " (our runs show the cause of ", caused, if (caused == 1) " verdict)" else " verdicts)"
       )
     )
   }, "")

@@ -140,6 +140,6 @@ algorithms_conclusion <- function(rows) {
   }
   paste(
     "**Algorithms.** BBR gains where random loss keeps CUBIC's window below the path's",
-    "bandwidth-delay product; the larger that product, the larger the gain."
+    "bandwidth-delay product."
   )
 }

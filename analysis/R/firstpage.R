@@ -129,6 +129,19 @@ purpose_text <- function(claims) {
   paste0(", and whether the numbers that ", count_of_sources(count), " published can be reproduced")
 }
 
+# State in which chapters a bottleneck is a token bucket instead of an exact link.
+bucket_text <- function(cells) {
+  studies <- unique(cells$study[cells$shaper %in% c("tbf", "htb-netem")])
+  if (length(studies) == 0) {
+    return("")
+  }
+  paste0(
+    "Some cells of ", enumerate(paste0("@sec-", studies), length(studies)),
+    " have a token bucket instead: those that show what it changes, and most of those whose ",
+    "source's testbed had one (@tbl-cells; @sec-calibration-bucket)."
+  )
+}
+
 # State what the report does with a sentence that does not hold.
 sentences_text <- function(recorded) {
   if (recorded) {

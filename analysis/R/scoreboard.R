@@ -334,7 +334,7 @@ orders_text <- function(claims) {
   paste0(
     "Of ", length(orders), " published orders and signs, ", number(sum(orders == "reproduced")),
     " reproduced and ", number(sum(orders == "not reproduced")), " not",
-    if (open > 0) paste0("; for ", open, ", the runs do not decide"),
+    if (open > 0) paste0("; ", number(open), " inconclusive"),
     if (others > 0) paste0("; ", number(others), " not comparable"),
     "."
   )

@@ -500,19 +500,24 @@ def compare_causes(campaign: Campaign) -> Comparison:
     found = Comparison()
     for study in campaign.studies:
         for name, claim in claims_of(study).items():
+            # The claim's cells, and those to which its sentences lead, an axis at a time.
+            steps = campaign.select(study, claim["where"]) if "where" in claim else []
             for sentence in claim.get("reason", []):
-                if "cause" not in sentence:
+                if "shown_by" not in sentence:
                     continue
-                own = campaign.select(study, claim["where"])
                 others = campaign.select(study, sentence["shown_by"]["where"])
-                if not own or not others:
+                if not steps or not others:
                     continue  # this campaign did not measure them
-                pairs = [(a, b) for a in own for b in others]
+                pairs = [(a, b) for a in steps for b in others]
                 a, b = min(pairs, key=lambda pair: len(axes_between(*pair)))
                 axes = axes_between(a, b)
+                steps = steps + [
+                    b for b in others if any(len(axes_between(a, b)) == 1 for a in steps)
+                ]
+                if "cause" not in sentence:
+                    continue
                 found.compared += 1
-                # Pauses need the exact link (losslab.study.claims).
-                if len([axis for axis in axes if "pauses" not in axes or axis != "shaper"]) != 1:
+                if len(axes) != 1:
                     problem = f"{study}/{name}: its cause's cells differ in {', '.join(axes)}"
                     found.problems.append(problem)
                 print(f"{study}/{name}: {a.name} and {b.name} ({', '.join(axes)})")

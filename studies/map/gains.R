@@ -7,11 +7,12 @@ start_block <- "shallow-start"
 lan_block <- "lan"
 # The source's conditions with a token bucket.
 bucket_block <- "published-bucket"
-# Hosts without fq; the same with a bottleneck that pauses.
+# Hosts without fq; the same over an exact link; over an exact link that pauses.
 unpaced_block <- "shallow-unpaced"
+link_block <- "shallow-link"
 paused_block <- "shallow-paused"
 # Blocks that measure a condition of the map with other hosts or another network.
-other_blocks <- c(lan_block, bucket_block, unpaced_block, paused_block)
+other_blocks <- c(lan_block, bucket_block, unpaced_block, link_block, paused_block)
 
 winner_levels <- c("BBR", "CUBIC", "either")
 winner_colours <- c(BBR = "#D55E00", CUBIC = "#0072B2", either = "#999999")

@@ -1,9 +1,9 @@
 # Pauses of the bottleneck with shallow buffers: the goodput of each algorithm and condition with
 # them, without them, and in the paper's replication.
 
-# Summarise each algorithm and condition that was measured with pauses. `unpaced_mbit` is the
-# goodput without pauses, `paced_mbit` that with fq on the sender, too; NA where they were not
-# measured. `factor` is the goodput over the geometric mean of the replication's kernels.
+# Summarise each algorithm and condition that was measured with pauses. `unpaused_mbit` is the
+# goodput over the same link without them, `paced_mbit` that with fq on the sender and a token
+# bucket; NA where they were not measured. `factor` is the goodput over the geometric mean of the replication's kernels.
 pause_rows <- function(replicates, published) {
   groups <- c("algorithm", grid_axes)
   valid_runs <- replicates |>
@@ -25,8 +25,8 @@ pause_rows <- function(replicates, published) {
     ) |>
     with_columns(c("low", "high")) |>
     dplyr::select(-level) |>
-    dplyr::left_join(means(dplyr::filter(valid_runs, block == unpaced_block)), by = groups) |>
-    dplyr::rename(unpaced_mbit = mean_mbit) |>
+    dplyr::left_join(means(dplyr::filter(valid_runs, block == link_block)), by = groups) |>
+    dplyr::rename(unpaused_mbit = mean_mbit) |>
     dplyr::left_join(means(paced), by = groups) |>
     dplyr::rename(paced_mbit = mean_mbit) |>
     dplyr::left_join(
@@ -51,7 +51,7 @@ replication_retransmits <- function(published) {
     dplyr::summarise(replication_retransmits = mean(retransmits), .groups = "drop")
 }
 
-host_labels <- c(paced_mbit = "fq", unpaced_mbit = "no fq", mbit = "no fq, pauses")
+host_labels <- c(paced_mbit = "fq", unpaused_mbit = "no fq", mbit = "no fq, pauses")
 
 # List CUBIC's goodputs with and without pauses in the conditions of the replication, one row for
 # each host; none if there are too few conditions for a figure.

@@ -130,8 +130,8 @@ test_that("verdicts are counted in text and tables", {
   expect_equal(
     count_verdicts_text(claims),
     paste0(
-      "of 2 numbers to which nothing was fitted, 1 is reproduced and 1 is not reproduced (runs ",
-      "show why 1 is not decided or differs); of 1 order or sign, 1 is reproduced"
+      "of 2 numbers to which nothing was fitted, 1 is reproduced and 1 is not reproduced (our ",
+      "runs show the cause of 1 verdict); of 1 order or sign, 1 is reproduced"
     )
   )
   found <- count_verdicts(claims)

@@ -48,7 +48,9 @@ test_that("runs of a flow's start are not conditions of the map", {
 
 test_that("pauses are summarised beside runs without them and the replication", {
   runs <- dplyr::bind_rows(
-    runs_of_sender("shallow-unpaced", "fq_codel", rep(140, 5), 60, 0),
+    runs_of_sender("shallow-link", "fq_codel", rep(140, 5), 60, 0),
+    # A pair with another shaper is no counterpart.
+    runs_of_sender("shallow-unpaced", "fq_codel", rep(150, 5), 60, 0),
     runs_of_sender("shallow-paused", "fq_codel", c(60, 62, 64, 66, 68), 60, 0),
     runs_of_sender("shallow", "fq", rep(210, 5), 60, 0),
     # Runs of other lengths are no counterpart.
@@ -60,21 +62,23 @@ test_that("pauses are summarised beside runs without them and the replication", 
     dplyr::mutate(cubic_retransmits = c(200, 220))
   found <- pause_rows(runs, both_kernels)
   expect_equal(nrow(found), 1)
-  expect_equal(c(found$mbit, found$unpaced_mbit, found$paced_mbit), c(64, 140, 210))
+  expect_equal(c(found$mbit, found$unpaused_mbit, found$paced_mbit), c(64, 140, 210))
   expect_true(found$low < 64 & found$high > 64)
   expect_equal(c(found$retransmits, found$replication_retransmits), c(80, 210))
   # Over the geometric mean of 128 and 32.
   expect_equal(found$factor, 1)
   expect_equal(nrow(pause_rows(runs[0, ], both_kernels)), 0)
   # A condition without a counterpart keeps its row.
-  alone <- pause_rows(runs[6:10, ], published_start)
-  expect_true(is.na(alone$unpaced_mbit) & is.na(alone$paced_mbit))
+  alone <- pause_rows(runs[11:15, ], published_start)
+  expect_true(is.na(alone$unpaused_mbit) & is.na(alone$paced_mbit))
 })
 
 test_that("the map itself has each condition once, and none of other hosts", {
   one <- tibble::tibble(
-    block = c("shallow", "grid", "shallow-unpaced", "lan", "shallow-paused", "published"),
-    rtt_ms = 100, rate_mbit = 250, buffer_packets = 66, loss_percent = c(0, 0, 0, 0, 0, 7)
+    block = c(
+      "shallow", "grid", "shallow-unpaced", "shallow-link", "lan", "shallow-paused", "published"
+    ),
+    rtt_ms = 100, rate_mbit = 250, buffer_packets = 66, loss_percent = c(rep(0, 6), 7)
   )
   expect_equal(of_map_itself(one)$block, c("shallow", "published"))
 })

@@ -225,16 +225,18 @@ def _reason_problems(
 ) -> list[str]:
     """List what is wrong with the evidence for the sentences of a claim's reason."""
     problems = []
+    steps = _selected(claim.get("where", {}), points)
     for sentence in claim.get("reason", []):
         if "shown_by" in sentence:
             support = sentence["shown_by"]
             problems += _parameter_problems(support) or _cell_problems(support, points)
-            if "cause" in sentence and not _shows_cause(claim, support, points):
+            if "cause" in sentence and not _shows_cause(claim, support, points, steps):
                 problems.append(
                     "a cause must be shown by other cells than the claim's, one of which differs "
-                    "from one of the claim's in a single axis; a scatter_ratio must be against the "
-                    "claim's own"
+                    "in a single axis from one of the claim's or of a sentence before, and so on "
+                    "back to the claim's; a scatter_ratio must be against the claim's own"
                 )
+            steps += _next_steps(support, points, steps)
         elif "published" in sentence:
             problems += published_problems(sentence["published"], published)
         else:
@@ -245,26 +247,36 @@ def _reason_problems(
     return [f"reason: {problem}" for problem in problems]
 
 
-def _shows_cause(claim: Mapping[str, Any], support: Mapping[str, Any], points: list[Point]) -> bool:
-    """Return whether a support is about the claim's cells with one thing changed.
+def _shows_cause(
+    claim: Mapping[str, Any],
+    support: Mapping[str, Any],
+    points: list[Point],
+    steps: Sequence[Point],
+) -> bool:
+    """Return whether a support is about a step's cells with one thing changed.
 
-    Cells that differ in several axes show no cause: any of them may be it.
+    The steps are the claim's cells and those that the reason's sentences before lead to. Cells that
+    differ in several axes show no cause: any of them may be it.
     """
     own = _selected(claim.get("where", {}), points)
     others = _selected(support.get("where", {}), points)
     against = support["against"] if support["kind"] == "scatter_ratio" else None
     base = _selected(support["where"] | against, points) if against else []
-    pair = any(_differences(a, b) == 1 for a in own for b in others)
+    pair = bool(_next_steps(support, points, steps))
     return pair and all(cell in own for cell in base) and not any(cell in own for cell in others)
 
 
-def _differences(a: Point, b: Point) -> int:
-    """Count the axes in which two points differ.
+def _next_steps(
+    support: Mapping[str, Any], points: list[Point], steps: Sequence[Point]
+) -> list[Point]:
+    """List a support's cells that differ from a step's in a single axis."""
+    others = _selected(support.get("where", {}), points)
+    return [b for b in others if any(_differences(a, b) == 1 for a in steps)]
 
-    Pauses need the exact link, so their pair may have the shaper of the source's testbed.
-    """
-    axes = {axis for axis in a if axis != "block" and a[axis] != b[axis]}
-    return len(axes - {"shaper"} if "pauses" in axes else axes)
+
+def _differences(a: Point, b: Point) -> int:
+    """Count the axes in which two points differ."""
+    return sum(axis != "block" and a[axis] != b[axis] for axis in a)
 
 
 def published_problems(

@@ -2,7 +2,7 @@
 # of the replication.
 height_cm <- 9.5
 shown <- function(cells) {
-  shallow <- c("shallow", "paper", "imc", unpaced_block, paused_block)
+  shallow <- c("shallow", "paper", "imc", link_block, paused_block)
   filter(cells, algorithm == "cubic", block %in% shallow)
 }
 

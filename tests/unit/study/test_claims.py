@@ -157,18 +157,29 @@ def test_kinds_of_claims_equal_the_codes(root):
     assert kinds == list(claims.NEEDS)
 
 
-def test_cause_needs_cells_that_differ_in_one_axis():
+def test_cause_needs_cells_that_differ_in_one_axis_from_a_step_before():
     base = {"block": "a", "rtt_ms": 10, "loss_percent": 1, "pauses": "none", "shaper": "tbf"}
     points = [
         base,
         base | {"block": "b", "rtt_ms": 20},
         base | {"block": "c", "rtt_ms": 20, "loss_percent": 0},
         base | {"block": "d", "shaper": "link", "pauses": "per_s=1"},
-        base | {"block": "e", "shaper": "link", "rtt_ms": 20},
+        base | {"block": "e", "shaper": "link"},
     ]
-    claim = {"where": {"block": "a"}}
-    shown = {
-        block: claims._shows_cause(claim, {"kind": "value", "where": {"block": block}}, points)
-        for block in "abcde"
-    }
-    assert shown == {"a": False, "b": True, "c": False, "d": True, "e": False}
+
+    def problems(*blocks):
+        """List the problems of a reason whose last sentence states the cause."""
+        reason = [
+            {"shown_by": {"kind": "value", "where": {"block": block}, "at_least": 1}}
+            for block in blocks
+        ]
+        reason[-1]["cause"] = True
+        claim = {"where": {"block": "a"}, "reason": reason}
+        return claims._reason_problems(claim, points, [])
+
+    for blocks in ("b", "e", "ed", "bc"):
+        assert problems(*blocks) == [], blocks
+    # "a" is the claim's own, and "c" and "d" differ in two axes from it.
+    for blocks in ("a", "c", "d", "cd", "bd"):
+        [problem] = problems(*blocks)
+        assert "in a single axis" in problem, blocks

@@ -24,10 +24,12 @@ def claimed_cells(study, root):
 
 
 def cells_of_causes(study, root):
-    """Return the cells of a study that show the causes of its claims' verdicts."""
+    """Return the cells of a study that show the causes of its claims' verdicts, and lead there."""
     for claim in read_yaml(studyfiles.file(root, study.name, studyfiles.CLAIMS))["claims"]:
-        for sentence in claim.get("reason", []):
-            if sentence.get("cause"):
+        sentences = claim.get("reason", [])
+        causes = [place for place, sentence in enumerate(sentences) if sentence.get("cause")]
+        for sentence in sentences[: causes[-1] + 1] if causes else []:
+            if "shown_by" in sentence:
                 meant = meant_cells(study, sentence["shown_by"])
                 yield from (cell for cells in meant for cell in cells)
 
