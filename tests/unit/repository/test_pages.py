@@ -209,13 +209,15 @@ def test_findings_are_the_recorded_numbers(root):
         f"a web page takes {median(times):.1f} s instead of {alone:.1f} s",
         f"median of {len(times)} runs, which take {times[0]:.1f} to {times[-1]:.1f} s",
     )
-    small, large, here, paused = (
+    small, large, here, unpaced, link, paused = (
         means[cell.format("bbr")] / means[cell.format("cubic")]
         for cell in (
             f"published_{{}}{CLOUD}buffer45_sender-delay20",
             # Only the buffer differs.
             f"setup_{{}}{CLOUD}buffer1040_sender-delay20",
             MAP.format("imc", "_tbf"),
+            MAP.format("shallow-unpaced", "_tbf_sender-fq-codel"),
+            MAP.format("shallow-link", "_sender-fq-codel"),
             MAP.format("shallow-paused", "_sender-fq-codel_pauses-per-s0.62-min-ms0.8-max-ms8"),
         )
     )
@@ -226,7 +228,8 @@ def test_findings_are_the_recorded_numbers(root):
         f"{page[0]}**, and {separated:.1f} s with",
         page[1],
         f"**{small:.2f} to 1 behind 45 packets, and {large:.3f} to 1 behind 1040**",
-        f"it is {here:.1f} to 1 with pacing behind a token bucket, and {paused:.1f} to 1 without",
+        f"it is {here:.1f} to 1 with pacing behind a token bucket, {unpaced:.1f} to 1 without "
+        f"pacing, {link:.1f} to 1 over an exact link in place of the bucket, and {paused:.1f} to 1",
     ]
     assert [each for each in said if each not in text] == []
 
