@@ -137,8 +137,7 @@ bucket_text <- function(cells) {
   }
   paste0(
     "Some cells of ", enumerate(paste0("@sec-", studies), length(studies)),
-    " have a token bucket instead: those that show what it changes, and most of those whose ",
-    "source's testbed had one (@tbl-cells; @sec-calibration-bucket)."
+    " have a token bucket instead; the chapters say why (@tbl-cells; @sec-calibration-bucket)."
   )
 }
 

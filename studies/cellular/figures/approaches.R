@@ -1,6 +1,6 @@
 # Exercise D: the best of every kind, beside the source's, and the kernel's algorithms. Left:
 # throughput over signal delay of the schemes that the source has; right: power.
-height_cm <- 7
+height_cm <- 6.6
 shown <- function(cells) filter(cells, block != "grid")
 
 draw <- function(data) {

@@ -1,6 +1,6 @@
 # The factorial: BBR over CUBIC for each of its sixteen conditions, measured and published. The two
 # rows that the source's LAN of 100 Mbit/s limited have a point of this LAN, too.
-height_cm <- 8.8
+height_cm <- 8.4
 shown <- function(cells) filter(cells, block %in% c("published", lan_block))
 
 draw <- function(data) {
