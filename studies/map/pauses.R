@@ -3,7 +3,8 @@
 
 # Summarise each algorithm and condition that was measured with pauses. `unpaused_mbit` is the
 # goodput over the same link without them, `paced_mbit` that with fq on the sender and a token
-# bucket; NA where they were not measured. `factor` is the goodput over the geometric mean of the replication's kernels.
+# bucket; NA where they were not measured. `factor` is the goodput over the geometric mean of the
+# replication's kernels.
 pause_rows <- function(replicates, published) {
   groups <- c("algorithm", grid_axes)
   valid_runs <- replicates |>
