@@ -37,7 +37,7 @@ PAGES = {
     "Run explorer": "results/report/explorer.html", "Evidence": "evidence.html",
     "Algorithms": "algorithms.html",
 }  # fmt: skip
-# Larger files are left out, so that the site has at most 40 MB. The report has their figures.
+# Larger files are left out, so that the site stays small. The report has their figures.
 LARGEST_BYTES = 100_000
 FILE_LINK = re.compile(r'<a href="(\.\./(?:figures|tables)/[^"#]+)"[^>]*>([^<]*)</a>')
 BODY = re.compile(r"<body[^>]*>")
