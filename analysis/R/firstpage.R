@@ -129,15 +129,23 @@ purpose_text <- function(claims) {
   paste0(", and whether the numbers that ", count_of_sources(count), " published can be reproduced")
 }
 
-# State in which chapters a bottleneck is a token bucket instead of an exact link.
+# State in which chapters the bottleneck is a token bucket instead of an exact link. A row without a
+# cell is of cells that the campaign omits.
 bucket_text <- function(cells) {
-  studies <- unique(cells$study[cells$shaper %in% c("tbf", "htb-netem")])
-  if (length(studies) == 0) {
+  cells <- cells[!is.na(cells$cell), ]
+  shares <- tapply(cells$shaper %in% c("tbf", "htb-netem"), cells$study, mean)
+  of_chapters <- function(how_many, chosen) {
+    if (any(chosen)) {
+      paste(how_many, "of", enumerate(paste0("@sec-", names(shares)[chosen]), length(shares)))
+    }
+  }
+  parts <- c(of_chapters("all cells", shares == 1), of_chapters("some", shares > 0 & shares < 1))
+  if (length(parts) == 0) {
     return("")
   }
   paste0(
-    "Some cells of ", enumerate(paste0("@sec-", studies), length(studies)),
-    " have a token bucket instead; the chapters say why (@tbl-cells; @sec-calibration-bucket)."
+    capital(paste(parts, collapse = " and ")), " have a token bucket instead (@tbl-cells",
+    if ("calibration" %in% cells$study) "; @sec-calibration-bucket", ")."
   )
 }
 

@@ -1,9 +1,10 @@
 # Reasons of verdicts. A reason is a list of sentences, each with evidence that states the same: a
 # claim on the study's cells that must itself be reproduced (`shown_by`), published numbers
 # (`published`) or a test (`test`). losslab.study.claims checks the last two before a campaign. A
-# sentence with `cause` states the cause of the verdict, which its runs show: cells without the
-# supposed cause have another number (`difference`), or scatter less (`scatter`). The latter
-# explains only undecidable and inconclusive verdicts.
+# sentence with `cause` states the cause of the verdict, which its runs show: cells that differ in
+# the supposed cause only, from the claim's or from those of a sentence before, have another number
+# (`difference`) or scatter less (`scatter`). The latter explains only undecidable and inconclusive
+# verdicts.
 
 # Get the reason of a verdict, and why its evidence fails, if it does. A claim that differs must
 # have a reason that holds, unless it is a prediction. An undecidable or inconclusive one has a
@@ -16,8 +17,9 @@ reason_of <- function(claim, data, estimate) {
     return(list(text = "", unsupported = "", cause = ""))
   }
   judged <- lapply(claim$reason, judge_sentence, data = data, claim = claim)
-  # Not every campaign measures the cells that show a cause.
-  stated <- Filter(\(sentence) sentence$measured || sentence$cause == "", judged)
+  # Not every campaign measures the cells that show a cause, or lead to it.
+  last <- max(0, which(vapply(judged, \(sentence) sentence$cause != "", NA)))
+  stated <- judged[vapply(judged, \(sentence) sentence$measured, NA) | seq_along(judged) > last]
   text <- paste(vapply(stated, \(sentence) sentence$text, ""), collapse = " ")
   false <- Filter(\(sentence) sentence$unsupported != "", stated)
   shown <- vapply(stated, \(sentence) sentence$cause, "")

@@ -199,14 +199,16 @@ def reason_of(campaign: Campaign, study: str, claim: Claim, verdict: str) -> tup
     if verdict not in (*DIFFERING, *UNRESOLVED):
         return "", False
     causes, stated, false = set(), 0, 0
-    for sentence in claim.get("reason", []):
+    sentences = claim.get("reason", [])
+    last = max((n for n, each in enumerate(sentences) if each.get("cause")), default=-1)
+    for place, sentence in enumerate(sentences):
         support = sentence.get("shown_by")
         kind = ""
         if support and sentence.get("cause"):
             kind = "scatter" if support["kind"] == "scatter_ratio" else "difference"
         shown = verdict_of(measured(campaign, study, support), support) if support else ""
-        # Not every campaign measures the cells that show a cause.
-        if kind and shown == NOT_MEASURED:
+        # Not every campaign measures the cells that show a cause, or lead to it.
+        if place <= last and shown == NOT_MEASURED:
             continue
         stated += 1
         false += shown not in ("", "reproduced")
@@ -500,15 +502,17 @@ def compare_causes(campaign: Campaign) -> Comparison:
     found = Comparison()
     for study in campaign.studies:
         for name, claim in claims_of(study).items():
+            own = campaign.select(study, claim["where"]) if "where" in claim else []
             # The claim's cells, and those to which its sentences lead, an axis at a time.
-            steps = campaign.select(study, claim["where"]) if "where" in claim else []
+            steps = list(own)
             for sentence in claim.get("reason", []):
                 if "shown_by" not in sentence:
                     continue
                 others = campaign.select(study, sentence["shown_by"]["where"])
-                if not steps or not others:
-                    continue  # this campaign did not measure them
-                pairs = [(a, b) for a in steps for b in others]
+                if not own or not others:
+                    break  # this campaign did not measure them
+                of_own = sentence["shown_by"]["kind"] == "scatter_ratio"
+                pairs = [(a, b) for a in (own if of_own else steps) for b in others]
                 a, b = min(pairs, key=lambda pair: len(axes_between(*pair)))
                 axes = axes_between(a, b)
                 steps = steps + [

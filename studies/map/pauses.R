@@ -52,7 +52,7 @@ replication_retransmits <- function(published) {
     dplyr::summarise(replication_retransmits = mean(retransmits), .groups = "drop")
 }
 
-host_labels <- c(paced_mbit = "fq", unpaused_mbit = "no fq", mbit = "no fq, pauses")
+host_labels <- c(paced_mbit = "fq, bucket", unpaused_mbit = "no fq", mbit = "no fq, pauses")
 
 # List CUBIC's goodputs with and without pauses in the conditions of the replication, one row for
 # each host; none if there are too few conditions for a figure.

@@ -71,7 +71,7 @@ def main():
         print("waits", flush=True)
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            time.sleep(0.1)  # Python handles a signal just before it only after it
+            time.sleep(0.1)  # a signal just before it is handled when it returns
     except KeyboardInterrupt:
         return 130
     finally:

@@ -11,6 +11,24 @@ test_that("the first page counts the campaign's sources", {
   expect_equal(published_conclusion(own, no_sources), "")
 })
 
+test_that("the chapters with a token bucket are named, and whether all of their cells have one", {
+  cells <- tibble::tibble(
+    study = c("a", "a", "a", "b", "c", "calibration"), cell = c("1", "2", NA, "1", "1", "1"),
+    shaper = c("tbf", "link", NA, "htb-netem", "link", "link")
+  )
+  expect_equal(
+    bucket_text(cells),
+    paste(
+      "All cells of @sec-b and some of @sec-a have a token bucket instead (@tbl-cells;",
+      "@sec-calibration-bucket)."
+    )
+  )
+  expect_equal(
+    bucket_text(cells[4, ]), "All cells of @sec-b have a token bucket instead (@tbl-cells)."
+  )
+  expect_equal(bucket_text(cells[5, ]), "")
+})
+
 test_that("a campaign without findings says where they are", {
   before <- printed$findings
   on.exit(printed$findings <- before)

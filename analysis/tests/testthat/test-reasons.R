@@ -98,10 +98,15 @@ test_that("a cause counts only with a verdict that it explains, and while its ev
   expect_equal(evaluate_claim(broken, data_for(broken, 2), "loss")$cause, "")
   # A campaign without the cells of the cause has the other sentences.
   cause$reason[[1]]$shown_by$where$block <- "elsewhere"
+  without <- tibble::tibble(reason = "As printed.", unsupported = "", cause = "")
   judged <- evaluate_claim(cause, data_for(cause, 2), "loss")
-  expect_equal(judged[c("reason", "unsupported", "cause")], tibble::tibble(
-    reason = "As printed.", unsupported = "", cause = ""
-  ))
+  expect_equal(judged[c("reason", "unsupported", "cause")], without)
+  # So has one without the cells that lead to the cause.
+  step <- cause$reason[[1]]
+  step$cause <- NULL
+  cause$reason <- c(list(step), cause$reason)
+  judged <- evaluate_claim(cause, data_for(cause, 2), "loss")
+  expect_equal(judged[c("reason", "unsupported", "cause")], without)
 })
 
 test_that("less scatter without the cause explains an unresolved verdict only", {

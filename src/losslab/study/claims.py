@@ -262,7 +262,8 @@ def _shows_cause(
     others = _selected(support.get("where", {}), points)
     against = support["against"] if support["kind"] == "scatter_ratio" else None
     base = _selected(support["where"] | against, points) if against else []
-    pair = bool(_next_steps(support, points, steps))
+    # A ratio is of the claim's own cells, so a step between does not count.
+    pair = bool(_next_steps(support, points, own if against else steps))
     return pair and all(cell in own for cell in base) and not any(cell in own for cell in others)
 
 

@@ -6,7 +6,7 @@ shown <- function(cells) {
   filter(cells, algorithm == "cubic", block %in% shallow)
 }
 
-host_colours <- c("fq" = "#0072B2", "no fq" = "#CC79A7", "no fq, pauses" = "#000000")
+host_colours <- c("fq, bucket" = "#0072B2", "no fq" = "#CC79A7", "no fq, pauses" = "#000000")
 
 draw <- function(data) {
   points <- pause_points(data$replicates, data$published)

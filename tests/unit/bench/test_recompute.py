@@ -41,6 +41,34 @@ def cell_of(values: list[float], **condition: object) -> Cell:
 
 
 @pytest.mark.parametrize(
+    ("kind", "leading", "problems"),
+    [
+        ("value", [{"shaper": "link", "pauses": "none"}], []),
+        ("value", [], ["loss/c: its cause's cells differ in shaper, pauses"]),
+        # A scatter ratio is over the claim's own cells.
+        (
+            "scatter_ratio", [{"shaper": "link", "pauses": "none"}],
+            ["loss/c: its cause's cells differ in shaper, pauses"],
+        ),
+    ],
+)  # fmt: skip
+def test_cause_must_be_one_axis_from_the_claim_or_a_step_before(
+    monkeypatch, tmp_path, kind, leading, problems
+):
+    conditions = [
+        {"shaper": "tbf", "pauses": "none"}, {"shaper": "link", "pauses": "none"},
+        {"shaper": "link", "pauses": "per_s=1"},
+    ]  # fmt: skip
+    cells = [cell_of(RUNS, **condition) for condition in conditions]
+    reason = [{"shown_by": {"kind": "value", "where": where}} for where in leading]
+    reason += [{"shown_by": {"kind": kind, "where": conditions[2]}, "cause": True}]
+    claim = {"where": conditions[0], "reason": reason}
+    monkeypatch.setattr(verdicts, "claims_of", lambda _: {"c": claim})
+    measured = Campaign(tmp_path, results=True, cells={(c.study, c.name): c for c in cells})
+    assert verdicts.compare_causes(measured).problems == problems
+
+
+@pytest.mark.parametrize(
     ("limit", "values", "verdict"),
     [
         ({"published": 10.1, "within": 2}, RUNS, "inside"),

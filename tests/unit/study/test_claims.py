@@ -179,6 +179,19 @@ def test_cause_needs_cells_that_differ_in_one_axis_from_a_step_before():
 
     for blocks in ("b", "e", "ed", "bc"):
         assert problems(*blocks) == [], blocks
+    # The scatter of "c" would be over that of "a", from which it differs in two axes.
+    reason = [
+        {"shown_by": {"kind": "value", "where": {"block": "b"}, "at_least": 1}},
+        {
+            "shown_by": {
+                "kind": "scatter_ratio", "where": {"block": "c"}, "at_most": 0.5,
+                "against": {"block": "a", "rtt_ms": 10, "loss_percent": 1},
+            },
+            "cause": True,
+        },
+    ]  # fmt: skip
+    found = claims._reason_problems({"where": {"block": "a"}, "reason": reason}, points, [])
+    assert any("in a single axis" in problem for problem in found)
     # "a" is the claim's own, and "c" and "d" differ in two axes from it.
     for blocks in ("a", "c", "d", "cd", "bd"):
         [problem] = problems(*blocks)
