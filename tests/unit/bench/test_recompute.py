@@ -40,32 +40,21 @@ def cell_of(values: list[float], **condition: object) -> Cell:
     return Cell("loss", "main", name, condition, len(values), runs)
 
 
-@pytest.mark.parametrize(
-    ("kind", "leading", "problems"),
-    [
-        ("value", [{"shaper": "link", "pauses": "none"}], []),
-        ("value", [], ["loss/c: its cause's cells differ in shaper, pauses"]),
-        # A scatter ratio is over the claim's own cells.
-        (
-            "scatter_ratio", [{"shaper": "link", "pauses": "none"}],
-            ["loss/c: its cause's cells differ in shaper, pauses"],
-        ),
-    ],
-)  # fmt: skip
-def test_cause_must_be_one_axis_from_the_claim_or_a_step_before(
-    monkeypatch, tmp_path, kind, leading, problems
-):
-    conditions = [
-        {"shaper": "tbf", "pauses": "none"}, {"shaper": "link", "pauses": "none"},
-        {"shaper": "link", "pauses": "per_s=1"},
-    ]  # fmt: skip
-    cells = [cell_of(RUNS, **condition) for condition in conditions]
-    reason = [{"shown_by": {"kind": "value", "where": where}} for where in leading]
-    reason += [{"shown_by": {"kind": kind, "where": conditions[2]}, "cause": True}]
-    claim = {"where": conditions[0], "reason": reason}
-    monkeypatch.setattr(verdicts, "claims_of", lambda _: {"c": claim})
+def test_cause_must_be_one_axis_from_the_claim_or_a_step_before(monkeypatch, tmp_path):
+    values = ("tbf", "none"), ("link", "none"), ("link", "per_s=1")
+    own, step, paused = ({"shaper": shaper, "pauses": pauses} for shaper, pauses in values)
+    cells = [cell_of(RUNS, **condition) for condition in (own, step, paused)]
     measured = Campaign(tmp_path, results=True, cells={(c.study, c.name): c for c in cells})
-    assert verdicts.compare_causes(measured).problems == problems
+
+    def axes(kind, *conditions):
+        reason = [{"shown_by": {"kind": kind, "where": where}} for where in conditions]
+        claim = {"where": own, "reason": [*reason[:-1], reason[-1] | {"cause": True}]}
+        monkeypatch.setattr(verdicts, "claims_of", lambda _: {"c": claim})
+        return [each.split(" in ")[1] for each in verdicts.compare_causes(measured).problems]
+
+    assert axes("value", step, paused) == []
+    assert axes("value", paused) == ["shaper, pauses"]
+    assert axes("scatter_ratio", step, paused) == ["shaper, pauses"], "over the claim's own cells"
 
 
 @pytest.mark.parametrize(

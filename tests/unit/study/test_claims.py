@@ -167,31 +167,18 @@ def test_cause_needs_cells_that_differ_in_one_axis_from_a_step_before():
         base | {"block": "e", "shaper": "link"},
     ]
 
-    def problems(*blocks):
+    def problems(*blocks, **last):
         """List the problems of a reason whose last sentence states the cause."""
-        reason = [
-            {"shown_by": {"kind": "value", "where": {"block": block}, "at_least": 1}}
-            for block in blocks
-        ]
-        reason[-1]["cause"] = True
-        claim = {"where": {"block": "a"}, "reason": reason}
-        return claims._reason_problems(claim, points, [])
+        value = {"kind": "value", "at_least": 1}
+        reason = [{"shown_by": value | {"where": {"block": block}}} for block in blocks]
+        reason[-1] = {"shown_by": reason[-1]["shown_by"] | last, "cause": True}
+        return claims._reason_problems({"where": {"block": "a"}, "reason": reason}, points, [])
 
     for blocks in ("b", "e", "ed", "bc"):
         assert problems(*blocks) == [], blocks
-    # The scatter of "c" would be over that of "a", from which it differs in two axes.
-    reason = [
-        {"shown_by": {"kind": "value", "where": {"block": "b"}, "at_least": 1}},
-        {
-            "shown_by": {
-                "kind": "scatter_ratio", "where": {"block": "c"}, "at_most": 0.5,
-                "against": {"block": "a", "rtt_ms": 10, "loss_percent": 1},
-            },
-            "cause": True,
-        },
-    ]  # fmt: skip
-    found = claims._reason_problems({"where": {"block": "a"}, "reason": reason}, points, [])
-    assert any("in a single axis" in problem for problem in found)
+    # Its scatter would be over that of "a", from which it differs in two axes.
+    own = {"block": "a", "rtt_ms": 10, "loss_percent": 1}
+    assert "in a single axis" in "".join(problems("b", "c", kind="scatter_ratio", against=own))
     # "a" is the claim's own, and "c" and "d" differ in two axes from it.
     for blocks in ("a", "c", "d", "cd", "bd"):
         [problem] = problems(*blocks)
