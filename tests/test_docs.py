@@ -69,7 +69,9 @@ def test_notebook_prints_what_its_page_shows(root, site, tmp_path):
     ]
     page = (root / "docs" / "how-to" / "python.md").read_text().partition("\n## Polars\n")[0]
     assert len(printed) > 3
-    assert printed == executed.shown(page)
+    # Blocks that take minutes, or need recorded numbers, show no output.
+    shown = [text for text in executed.shown(page) if text]
+    assert [text for text in printed if text in shown] == shown
 
 
 def test_notebook_of_the_lessons_has_their_commands_and_no_solutions(site):

@@ -128,6 +128,8 @@ def _work(connection: socket.socket) -> NoReturn:
         status: Any = cli.main()
     except SystemExit as error:
         status = error.code or 0
+    for number in (signal.SIGINT, signal.SIGTERM):  # too late to change the status
+        signal.signal(number, signal.SIG_IGN)
     sys.stdout.flush()
     sys.stderr.flush()
     with contextlib.suppress(OSError):  # the command was killed

@@ -549,14 +549,20 @@ def _keywords(call: ast.Call, named: Mapping[str, ast.expr]) -> Iterator[tuple[s
             yield from _keywords(its, {})
 
 
+def _plain(text: str) -> float | None:
+    """Return a number without a unit, or None if the text is none."""
+    number = NUMBER.fullmatch(text)
+    return float(number[1]) if number and not number[2] else None
+
+
 def add_link(source: Source, ends: tuple[str, ...], parameters: Mapping[str, str]) -> None:
     """Add the qdiscs that Mininet's TCLink sets on one or both ends of a link."""
     its = {name: text for name, text in parameters.items() if text not in ("None", "False")}
-    if NUMBER.fullmatch(its.get("loss", "")) and not float(its["loss"]):
+    if _plain(its.get("loss", "")) == 0:
         del its["loss"]  # as Mininet does
     bw, parent, commands = its.pop("bw", None), "root", list[str]()
     if bw is not None and its.pop("use_tbf", ""):
-        rate = float(bw) if NUMBER.fullmatch(bw) else 1.0
+        rate = _plain(bw) or 1.0
         latency = its.pop("latency_ms", f"{120 / max(rate, 1e-9):.9f}")
         commands.append(f"root handle 5: tbf rate {bw}Mbit burst 15000 latency {latency}ms")
         parent = "parent 5:1"
